@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from decoys import Codes, histogram_of, released, slots_of
 
-from sfumato._core.exact_numbers import coarse_share
+from sfumato._core.exact_numbers import round_share_down
 from sfumato._core.random_draws import Draws
 from sfumato._publication_plan import Request, attack_plan
 from sfumato._records.tally import Holdings
 from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato._request.schema import Schema
-from sfumato._risk.attackers.naive_bayes import learned
+from sfumato._risk.attackers.naive_bayes import learn_from_buckets
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import anatomy
 
@@ -57,7 +57,7 @@ def measure_learning(sensitive: Codes, columns: list[Codes], diversity: int, rou
     holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
     print(f"anatomy, diversity {diversity}: the promise says {1 / diversity:.1%};")
     for number in (1, rounds):
-        found = learned(buckets.astype(np.int64), holdings, columns, number)
+        found = learn_from_buckets(buckets.astype(np.int64), holdings, columns, number)
         right, sure = found.guesses == sensitive, found.weights.max(axis=1) > SURE
         print(f"  after {number} rounds the likeliest value is right for {right.mean():.1%}")
         if any(sure):
@@ -69,7 +69,7 @@ def measure_tolerance(sensitive: Codes) -> None:
     counts, total = np.bincount(sensitive).tolist(), len(sensitive)
     shares = np.array(counts) / total
     less, more = (
-        np.array([coarse_share(count + step, total) != coarse_share(count, total) for count in counts])
+        np.array([round_share_down(count + step, total) != round_share_down(count, total) for count in counts])
         for step in (-1, 1)
     )
     pairs = np.outer(shares, shares) * ~np.eye(len(counts), dtype=np.bool_)

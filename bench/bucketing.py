@@ -4,12 +4,13 @@
 
 The histograms are those of `tests/bucket_cases.py`: synthetic, with the number of values and the largest and smallest
 share of the thesis. The cap of a value is a factor times its share, plus 1/50; buckets have at most 50 records. Printed
-are, for each table and factor: the loss of `optimal` (compared with the known optimum), the gap to its proven bound,
+are, for each table and factor: the loss of `find_optimal_setting` (compared with the known optimum), the gap to its
+proven bound,
 and its time; the loss of the best two sizes, as a ratio, with the time of the closed form and of the thesis' Programs
 5.2 and 5.3; the ratio of the top-down method; with `--milp`, the thesis' full integer programme in HiGHS, stopped at
 the limit, with the numbers of records whole as in the thesis, and free. Then every value is split into 64, and
-`optimal` runs again. Times are processor times: all methods use one core, and other work on the machine counts for
-little so. The limit is in seconds of the clock.
+`find_optimal_setting` runs again. Times are processor times: all methods use one core, and other work on the machine
+counts for little so. The limit is in seconds of the clock.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from papers.baselines.two_size_programs import fully_pruned, loss_pruned
 from sfumato._request.group_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
-from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, optimal
+from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.share_caps import least_size
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
-from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 Result = TypeVar("Result")
 
@@ -93,16 +94,16 @@ def print_head(*cells: str) -> None:
 def compare(case: Any, repeats: int) -> list[str]:
     """All methods but the integer programme on one case."""
     problem = posed(case.counts, *case.caps[1:])
-    best, optimal_time = timed(optimal, problem, repeats)
+    best, optimal_time = timed(find_optimal_setting, problem, repeats)
     loss = best.setting.loss
     if loss != case.optimum:
         print(f"{case.name}: the loss {loss} is not the known optimum {case.optimum}", file=sys.stderr)
-    two, closed_time = timed(two_sizes, problem, repeats)
+    two, closed_time = timed(find_best_two_sizes, problem, repeats)
     bisected, bisection_time = timed(fully_pruned, problem)
     checked, checking_time = timed(loss_pruned, problem)
     if not two == bisected == checked:
         print(f"{case.name}: the two-size methods disagree", file=sys.stderr)
-    fine, _ = timed(top_down, problem)
+    fine, _ = timed(split_top_down, problem)
     times = [optimal_time, f"{two.loss / loss:.3f}", closed_time, bisection_time, checking_time]
     return [f"{loss:,}", shown_gap(best), *times, f"{fine.loss / loss:.3f}"]
 
@@ -136,7 +137,7 @@ def print_split(cases: list[Any], parts: int) -> None:
     for case in cases:
         table, factor = case.name.split("-theta-")
         counts = split(case.counts, parts)
-        found, seconds = timed(optimal, posed(counts, *case.caps[1:]))
+        found, seconds = timed(find_optimal_setting, posed(counts, *case.caps[1:]))
         print_row(table, factor, len(counts), f"{found.setting.loss:,}", shown_gap(found), seconds)
 
 

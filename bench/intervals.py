@@ -31,9 +31,9 @@ def seconds(wanted: float, other: float, number: int) -> tuple[int, float]:
     hits = chance.binomial(counts, wanted) + chance.binomial(rows - counts, other)
     pairs = chance.permutation(np.unique(np.stack([rows, hits]), axis=1), axis=1)[:, :number]
     chances = np.repeat([[wanted], [other]], pairs.shape[1], axis=1)
-    exact_intervals.accepted.cache_clear()
+    exact_intervals.find_accepted_counts.cache_clear()
     start = time.perf_counter()
-    exact_intervals.inverted(chances, *pairs, 0.95)
+    exact_intervals.invert_hits(chances, *pairs, 0.95)
     return pairs.shape[1], time.perf_counter() - start
 
 

@@ -48,7 +48,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import TablePiece
 from sfumato._parquet.parquet_writer import EncodedRows, Encoder, FileWriter
 from sfumato._perturb.perturbation import Rewrite
-from sfumato._perturb.record_writer import encoded
+from sfumato._perturb.record_writer import encode_row_group
 from sfumato._profile import equivalence_classes, joint_counts, record_sample
 from sfumato._profile import table_scan as surveying
 from sfumato._profile.piece_offsets import Offset
@@ -125,7 +125,7 @@ def run_in_order(source: Path, target: Path) -> None:
 
     def rewritten(item: tuple[TablePiece, Offset]) -> list[EncodedRows]:
         batches = (found.preparation(batch) for batch, _ in item[0].batches(found.preparation.columns))
-        return [encoded(encoder, rewrite.published, rows) for rows in rewrite.piece(batches, item[1])]
+        return [encode_row_group(encoder, rewrite.published, rows) for rows in rewrite.piece(batches, item[1])]
 
     with target.open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)

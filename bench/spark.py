@@ -24,7 +24,7 @@ from typing import Any
 from publish import make_table, request_for
 
 from sfumato import LocalEngine, SparkEngine, publish
-from sfumato._core.digests import file_digest
+from sfumato._core.digests import compute_file_digest
 from sfumato._engines.engine import Engine
 
 KEY = "07" * 32
@@ -40,7 +40,7 @@ def session(workers: int) -> tuple[str, Any, Callable[[], None]]:
         server.start(background=True)
         found = SparkSession.builder.remote(f"sc://127.0.0.1:{server.listening_address[1]}").getOrCreate()
         return "Sail", found, lambda: (found.stop(), server.stop(), None)[-1]
-    from sfumato._readers.spark_frames import session as started  # noqa: PLC0415 - only where it is used
+    from sfumato._readers.spark_frames import get_session as started  # noqa: PLC0415 - only where it is used
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     found = started(f"local[{workers}]")
@@ -58,7 +58,7 @@ def released(source: Path, mechanism: str, target: Path, engine: Engine) -> str:
     """Publish, and the digest of the records."""
     publish(request_for(source, mechanism), target, unsafe_test_key=KEY, engine=engine)
     files = sorted(path for path in target.rglob("*.parquet"))
-    return " ".join(map(file_digest, files))
+    return " ".join(map(compute_file_digest, files))
 
 
 def main() -> None:

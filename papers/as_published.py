@@ -16,10 +16,10 @@ from typing import Any
 
 import typer
 
-from sfumato._core.option_fields import options_of
+from sfumato._core.option_fields import list_flags
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._query.release import Release
-from sfumato.cli.option_group import command_parameter
+from sfumato.cli.option_group import make_command_parameter
 from sfumato.cli.options import PROMISE, PromiseOptions
 from sfumato.cli.questions import QueryOptions
 from sfumato.errors import QueryError, SpecError
@@ -88,7 +88,7 @@ class PrintedPromiseOptions(PromiseOptions):
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
         """Whose settings to take, and every option of a request and of a mechanism."""
-        yield command_parameter(NAME, str, AS_PUBLISHED, Parameter.empty)
+        yield make_command_parameter(NAME, str, AS_PUBLISHED, Parameter.empty)
         yield from super().parameters()
 
     @cached_property
@@ -112,7 +112,7 @@ class PrintedPromiseOptions(PromiseOptions):
         """The options that were given, and for the work's mechanism those that it prints."""
         given, name = super().options, self.mechanism
         kind = REGISTRY[name].options
-        flags = {field: flag.parameter for field, flag in options_of(kind)}
+        flags = {field: flag.parameter for field, flag in list_flags(kind)}
         printed = {
             field: value
             for field, value in self.settings.options.items()

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict
-from sfumato._comparison.compare_mechanisms import usual_count
-from sfumato._comparison.mechanism_trial import Rehearsal, Trial, attacked, options_for, posed
+from sfumato._comparison.compare_mechanisms import choose_usual_count
+from sfumato._comparison.mechanism_trial import Rehearsal, Trial, plan_trial, run_attack, select_options
 from sfumato._engines.local_engine import LocalEngine
-from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
-from sfumato._figures.number_format import joined, percent
-from sfumato._publication_plan import Request, open_table, surveyed
+from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
+from sfumato._figures.number_format import format_percent, join_phrases
+from sfumato._publication_plan import Request, open_table, survey_table
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attack_setup import seeded
+from sfumato._risk.attackers.attack_setup import make_draws
 from sfumato.mechanisms import REGISTRY
 
 LETTERS = {"F": "frequencies", "C": "one column", "P": "all columns", "O": "columns, others"}
@@ -68,13 +68,13 @@ def _tried(conditions: Conditions, rows: int) -> Iterator[Tried]:
     engine = LocalEngine()
     with tempfile.TemporaryDirectory() as folder:
         source = open_table(request, Path(folder), engine)
-        request, found = surveyed(request, source, engine, Path(folder), seeded(conditions.seed))
+        request, found = survey_table(request, source, engine, Path(folder), make_draws(conditions.seed))
     stage = Rehearsal.of(found, BOUND, conditions.seed)
     for mechanism in conditions.steps(REGISTRY.values()):
-        trial = posed(mechanism, BOUND, request, stage, usual_count(found.histogram))
+        trial = plan_trial(mechanism, BOUND, request, stage, choose_usual_count(found.histogram))
         if trial.chosen is not None:
-            scenes = stage.scenes(stage.chosen(trial, options_for(mechanism, request)))
-            yield Tried(trial, {letter: attacked(scenes, letter) for letter in LETTERS})
+            scenes = stage.scenes(stage.chosen(trial, select_options(mechanism, request)))
+            yield Tried(trial, {letter: run_attack(scenes, letter) for letter in LETTERS})
 
 
 def attackers(conditions: Conditions) -> Outcome:
@@ -105,10 +105,10 @@ def attackers(conditions: Conditions) -> Outcome:
         tuple(rows),
         Verdict.BEYOND,
         _sentence(tried, without),
-        measured_lines(
+        draw_lines(
             "How many people attackers guess right, at one posterior of 1/3",
             Axis("what the attacker knows", lambda place: LETTERS[places[round(place)]]),
-            Axis("share of the people guessed right", percent),
+            Axis("share of the people guessed right", format_percent),
             lines,
             reading=_reading(tried, without),
         ),
@@ -122,8 +122,8 @@ def _shares(each: Tried) -> tuple[float, ...]:
 def _reading(tried: list[Tried], without: Mapping[str, float]) -> str:
     worst = max(tried, key=lambda each: each.right("P"))
     return (
-        f"Somebody who knows all public columns guesses {percent(without['P'])} right without a release, and "
-        f"{percent(worst.right('P'))} with one by {worst.name}; others who know more may guess more."
+        f"Somebody who knows all public columns guesses {format_percent(without['P'])} right without a release, and "
+        f"{format_percent(worst.right('P'))} with one by {worst.name}; others who know more may guess more."
     )
 
 
@@ -134,15 +134,17 @@ def _sentence(tried: list[Tried], without: Mapping[str, float]) -> str:
     best = min(strong, key=lambda each: each.trial.error or 0.0)
     return (
         f"At one posterior, {BOUND.posterior} from {BOUND.prior}, whoever knows all public columns guesses "
-        f"{percent(without['P'])} of the people right without a release, {_range(strong)} with one that holds for "
-        f"every prior ({joined([each.told for each in strong])}), and {_range(weak)} with the others; more than "
-        f"{BOUND.posterior} with {joined([each.name for each in beyond]) or 'none'}, whose promises do not cover such "
+        f"{format_percent(without['P'])} of the people right without a release, {_range(strong)} with one that holds "
+        "for "
+        f"every prior ({join_phrases([each.told for each in strong])}), and {_range(weak)} with the others; more than "
+        f"{BOUND.posterior} with {join_phrases([each.name for each in beyond]) or 'none'}, whose promises do not "
+        "cover such "
         f"knowledge. Of those that hold for every prior, {best.name} has the least error."
     )
 
 
 def _range(tried: list[Tried]) -> str:
-    low, high = (percent(end(each.right("P") for each in tried)) for end in (min, max))
+    low, high = (format_percent(end(each.right("P") for each in tried)) for end in (min, max))
     return low if low == high else f"{low} to {high}"
 
 

@@ -136,7 +136,7 @@ def _run(
 ) -> Sequence[Reproduced]:
     """One after the other, with progress; whoever stops it is told what is kept."""
     found: list[Reproduced] = []
-    with render.progress_of(err, printed, "reproducing") as shown:
+    with render.show_progress(err, printed, "reproducing") as shown:
 
         def progress(name: str, done: int, of: int) -> None:
             shown(done, of, f"{name}, {len(found) + 1} of {len(experiments)}")
@@ -160,7 +160,7 @@ def _list(experiments: Sequence[Experiment], printed: PrintOptions) -> None:
     table = Table("name", "what is printed or drawn")
     for work, own in groupby(experiments, key=lambda each: work_of(each.name)):
         table.add_section()
-        table.add_row("", f"[bold]{render.plain(work)}[/bold]")
+        table.add_row("", f"[bold]{render.escape_for_terminal(work)}[/bold]")
         for each in own:
             table.add_row(each.name, each.title)
     out.print(table)
@@ -169,7 +169,10 @@ def _list(experiments: Sequence[Experiment], printed: PrintOptions) -> None:
 def _show(found: Reproduced) -> None:
     kept = "kept from before" if found.is_kept else f"{found.seconds:.1f} s"
     said = ", ".join([kept, *dict.fromkeys(each.partition(",")[0] for each in found.tables)])
-    out.print(f"[bold]{render.plain(found.name)}[/bold] {found.verdict} ({render.plain(said)})", highlight=False)
+    out.print(
+        f"[bold]{render.escape_for_terminal(found.name)}[/bold] {found.verdict} ({render.escape_for_terminal(said)})",
+        highlight=False,
+    )
     render.show_text(out, found.sentence)
 
 

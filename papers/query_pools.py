@@ -28,7 +28,7 @@ import numpy as np
 
 from papers.coded_table import CodedTable, ColumnCodes
 from sfumato._core.arrays import Counts, Mask, Places
-from sfumato._core.exact_numbers import Exact, exact
+from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._query.counting.count_queries import Condition, CountQuery
 from sfumato.errors import SchemaError, SpecError
 
@@ -74,7 +74,7 @@ def between(rows: int, *shares: Exact) -> list[Band]:
 
 
 def _shares(given: Sequence[Exact]) -> list[Fraction]:
-    return [exact(share, "a share of the records") for share in given]
+    return [parse_exact(share, "a share of the records") for share in given]
 
 
 def _first(rows: int, share: Fraction) -> int:
@@ -200,7 +200,7 @@ def spread(table: CodedTable, seed: int, *, selectivity: Exact = "1/100", size: 
     queries that find nothing, and divides by their count; here they are drawn again.
     """
     chance = np.random.default_rng(seed)
-    share = exact(selectivity, "the expected selectivity")
+    share = parse_exact(selectivity, "the expected selectivity")
     if not 0 < share <= 1:
         raise SpecError(f"the expected selectivity is {share}, and must be above 0 and at most 1.")
     names, sensitive = list(table.public), table.sensitive

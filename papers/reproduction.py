@@ -22,7 +22,7 @@ from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict
 from papers.experiment_tables import Tables
 from papers.results_page import PAGE, summary
-from sfumato.errors import TargetError, reason
+from sfumato.errors import TargetError, explain_os_error
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def _check_writable(out: Path) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise TargetError(f"{str(out)!r} cannot be written ({reason(error)}); name another directory.") from error
+        raise TargetError(
+            f"{str(out)!r} cannot be written ({explain_os_error(error)}); name another directory."
+        ) from error
 
 
 def _kept(experiment: Experiment, out: Path, conditions: dict[str, Any]) -> Reproduced | None:

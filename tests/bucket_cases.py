@@ -2,7 +2,7 @@
 
 The numbers, and where they come from, stand in `bucket_cases.json`; counts may be the name of a histogram there.
 Settings are pairs (size, number of buckets). `two` is the best of at most two sizes, with ties to the smallest sizes;
-`top_down` moves records in the order of the values.
+`split_top_down` moves records in the order of the values.
 """
 
 from __future__ import annotations

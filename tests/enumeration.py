@@ -11,9 +11,9 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from sfumato._core.arrays import Words
+from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 Outcome = TypeVar("Outcome")
@@ -38,7 +38,7 @@ class ScriptedDraws:
         self.purposes.add(purpose)
         return self
 
-    def integers(self, first_row: int, rows: int, bound: int | Words) -> Words:
+    def integers(self, first_row: int, rows: int, bound: int | RandomBits) -> RandomBits:
         """The next number of the script, for one record."""
         (only,) = np.broadcast_to(bound, rows)
         turn = len(self.bounds)
@@ -86,11 +86,13 @@ def _row(mechanism: AnyMechanism, plan: object, original: int, count: int, size:
     return dict(row)
 
 
-def _replaced(mechanism: AnyMechanism, plan: object, original: int, slot: Words | None, draws: Draws) -> Replaced:
+def _replaced(
+    mechanism: AnyMechanism, plan: object, original: int, slot: RandomBits | None, draws: Draws
+) -> PerturbedRecords:
     return mechanism.perturb(plan, np.array([original]), slot, draws, 0)
 
 
-def shown_by(replaced: Replaced, size: int) -> list[Shown]:
+def shown_by(replaced: PerturbedRecords, size: int) -> list[Shown]:
     """What each record of a batch shows; sets of a domain of this size are read bit by bit."""
     if replaced.values is None:
         assert replaced.cells is not None, "a record shows nothing"
@@ -104,20 +106,20 @@ def shown_by(replaced: Replaced, size: int) -> list[Shown]:
     return values if replaced.cells is None else list(zip(replaced.cells.tolist(), values, strict=True))
 
 
-def replaced_by(shown: Sequence[Shown], size: int, *, is_dealt: bool = False) -> Replaced:
+def replaced_by(shown: Sequence[Shown], size: int, *, is_dealt: bool = False) -> PerturbedRecords:
     """The batch whose records show these things, all of one kind: what `shown_by` reads again."""
     if isinstance(shown[0], frozenset):
         bits = np.array(
             [[place in members for place in range(size)] for members in cast("list[frozenset[int]]", shown)]
         )
-        return Replaced(np.packbits(bits, axis=1), None)
+        return PerturbedRecords(np.packbits(bits, axis=1), None)
     if isinstance(shown[0], tuple) and isinstance(shown[0][1], frozenset):
         levels, sets = zip(*cast("list[tuple[int, frozenset[int]]]", shown), strict=True)
-        return Replaced(replaced_by(sets, size).values, np.array(levels, dtype=np.uint8))
+        return PerturbedRecords(replaced_by(sets, size).values, np.array(levels, dtype=np.uint8))
     if isinstance(shown[0], tuple):
         cells, values = np.array(shown).T
-        return Replaced(values, cells)
-    return Replaced(None, np.array(shown)) if is_dealt else Replaced(np.array(shown), None)
+        return PerturbedRecords(values, cells)
+    return PerturbedRecords(None, np.array(shown)) if is_dealt else PerturbedRecords(np.array(shown), None)
 
 
 # ------------------------------------------------------------------------------------------------- all outcomes at once
@@ -137,7 +139,7 @@ class OdometerDraws:
         """The same counter for every purpose: each draw is another wheel of it."""
         return self
 
-    def integers(self, first_row: int, rows: int, bound: int | Words) -> Words:
+    def integers(self, first_row: int, rows: int, bound: int | RandomBits) -> RandomBits:
         """The next wheel, for all rows."""
         own, below = self.bounds[self.turn], math.prod(self.bounds[: self.turn])
         assert (np.broadcast_to(bound, rows) == own).all(), "a bound depends on an earlier draw"
@@ -165,13 +167,13 @@ def _whole_row(mechanism: AnyMechanism, plan: object, original: int, count: int,
     return dict(row)
 
 
-def _different(replaced: Replaced) -> tuple[Replaced, list[int]]:
+def _different(replaced: PerturbedRecords) -> tuple[PerturbedRecords, list[int]]:
     """One record of each kind, and how many there are of it."""
     shown = [each for each in (replaced.values, replaced.cells) if each is not None]
     _, first, times = np.unique(np.column_stack(shown), axis=0, return_index=True, return_counts=True)
-    firsts = Replaced(*(None if each is None else each[first] for each in (replaced.values, replaced.cells)))
+    firsts = PerturbedRecords(*(None if each is None else each[first] for each in (replaced.values, replaced.cells)))
     return firsts, times.tolist()
 
 
-def _repeated(slot: int | None, rows: int) -> Words | None:
+def _repeated(slot: int | None, rows: int) -> RandomBits | None:
     return None if slot is None else np.full(rows, slot, dtype=np.uint64)

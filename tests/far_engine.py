@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sfumato._engines.engine import Means, Progress, TablePiece
-from sfumato._engines.local_engine import no_progress
+from sfumato._engines.local_engine import ignore_progress
 from sfumato._engines.shuffle import Bundle
 from sfumato._readers.sources import Source
 
@@ -28,7 +28,7 @@ class FarEngine:
 
     piece_rows: int = 40
     memory: int = 0
-    progress: Progress = no_progress
+    progress: Progress = ignore_progress
 
     def means(self, parts: int) -> Means:
         return Means(1, self.memory)

@@ -25,7 +25,7 @@ from sfumato import BreachBound, Request, Schema, publish
 from sfumato._planning import plan_file
 from sfumato._release import atomic_renames, staging
 from sfumato._release.release_folder import pack
-from sfumato._release.staging import LOCK, PREFIX, move_into_place, remove_stale, workshop
+from sfumato._release.staging import LOCK, PREFIX, make_staging_folder, move_into_place, remove_stale
 from sfumato.errors import TargetError
 
 WATCHED = {staging.__file__, atomic_renames.__file__, plan_file.__file__}
@@ -134,7 +134,7 @@ def _moving(base: Path, name: str, when: Sequence[int], *, force: bool, second: 
         (shutil.copytree if made.is_dir() else shutil.copy)(made, to)
 
     def move() -> None:
-        with workshop(desk / name) as folder:
+        with make_staging_folder(desk / name) as folder:
             copy("new", folder / "built")
             move_into_place(folder / "built", desk / name, folder, force=force)
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes
 from sfumato._parquet.dictionary_pages import DATA_PAGE
-from sfumato._parquet.footer import AboutFields, PageFields, chunks_of, read_footer, value_of
+from sfumato._parquet.footer import AboutFields, PageFields, get_field_value, list_chunks, read_footer
 from sfumato._parquet.parquet_writer import Encoder, FileWriter
 from sfumato._parquet.thrift_compact import Struct, read
-from sfumato._records.column_codes import smallest_type
+from sfumato._records.column_codes import find_smallest_type
 
 TEXTS = ["Aix", "", "Lich am See", "Ærø", "\N{FACE WITH TEARS OF JOY}"]
 DAYS = [datetime.date(1900 + 31 * number, 2, 28) for number in range(5)]
@@ -67,7 +67,7 @@ def codes_for(column: Column, rows: int, seed: int = 1) -> Codes:
     assert column.listed is not None
     size = len(column.listed)
     chance = np.random.default_rng(seed)
-    return chance.integers(0, size + column.has_missing, rows).astype(smallest_type(size + 1))
+    return chance.integers(0, size + column.has_missing, rows).astype(find_smallest_type(size + 1))
 
 
 def values_of(column: Column, rows: Codes | pa.Array) -> list[Any]:
@@ -125,31 +125,31 @@ class Page:
 
     @property
     def is_data(self) -> bool:
-        return bool(value_of(self.head, PageFields.TYPE) == DATA_PAGE)
+        return bool(get_field_value(self.head, PageFields.TYPE) == DATA_PAGE)
 
     @property
     def rows(self) -> int:
-        return int(value_of(value_of(self.head, PageFields.DATA), 1))
+        return int(get_field_value(get_field_value(self.head, PageFields.DATA), 1))
 
     @property
     def listed(self) -> int:
-        return int(value_of(value_of(self.head, PageFields.LISTED), 1))
+        return int(get_field_value(get_field_value(self.head, PageFields.LISTED), 1))
 
 
 def pages_of(path: Path, name: str) -> Iterator[list[Page]]:
     """The pages of a column, group by group."""
     content = path.read_bytes()
-    for _, about in chunks_of(read_footer(path)):
-        if value_of(about, AboutFields.PATH).values[0].decode() != name:
+    for _, about in list_chunks(read_footer(path)):
+        if get_field_value(about, AboutFields.PATH).values[0].decode() != name:
             continue
-        first = value_of(about, AboutFields.FIRST_PAGE)
-        place = start = value_of(about, AboutFields.DICTIONARY, first)
+        first = get_field_value(about, AboutFields.FIRST_PAGE)
+        place = start = get_field_value(about, AboutFields.DICTIONARY, first)
         found = []
-        while place < start + value_of(about, AboutFields.SIZE):
+        while place < start + get_field_value(about, AboutFields.SIZE):
             head, place = read(content, place)
-            size, plain_size = (value_of(head, each) for each in (PageFields.SIZE, PageFields.PLAIN_SIZE))
+            size, plain_size = (get_field_value(head, each) for each in (PageFields.SIZE, PageFields.PLAIN_SIZE))
             data = pa.decompress(content[place : place + size], plain_size, "zstd", asbytes=True)
             found.append(Page(head, data))
             place += size
-        assert place == start + value_of(about, AboutFields.SIZE)
+        assert place == start + get_field_value(about, AboutFields.SIZE)
         yield found

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.digests import file_digest
+from sfumato._core.digests import compute_file_digest
 from sfumato._engines.engine import Engine
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query.release import Release
 from sfumato._records import DATA
-from sfumato._release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, manifest_digest
+from sfumato._release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, compute_manifest_digest
 from sfumato._release.manifest_reader import parse_manifest
 from sfumato._release.readme import release_readme
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
@@ -163,7 +163,7 @@ def fit_digests(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda w
     written = read_json(folder)
     for resource in written["resources"]:
         if (path := folder / resource["path"]).is_file():
-            resource["hash"] = f"sha256:{file_digest(path)}"
+            resource["hash"] = f"sha256:{compute_file_digest(path)}"
     change(written)
-    written["sfumato"]["digest"] = manifest_digest(written)
+    written["sfumato"]["digest"] = compute_manifest_digest(written)
     write_json(folder, written)

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import SENSITIVE, WAYS, accepting
-from sfumato._planning.plan_file import Remembered
+from sfumato._planning.plan_file import RequestRecord
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query.release import Release
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._request.requirements import PrivacySpec
 from sfumato._request.schema import Schema
-from sfumato._risk.attackers.release_matching import Matched, matched, original_of
+from sfumato._risk.attackers.release_matching import Matched, match_by_key, read_original
 from sfumato.mechanisms import REGISTRY
 from tampering import rewrite
 
@@ -66,7 +66,7 @@ def plan_of(release: Path) -> Path:
 def truth(release: Path) -> Matched:
     """A release matched with the patients."""
     opened = Release.open(release)
-    return matched(opened, original_of(opened, patients(), plan_of(release)), plan_of(release))
+    return match_by_key(opened, read_original(opened, patients(), plan_of(release)), plan_of(release))
 
 
 # -------------------------------------------------------------------------------------------- code that does wrong
@@ -74,17 +74,17 @@ def truth(release: Path) -> Matched:
 
 def bind_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on a key that is kept draws the same for every request and every table."""
-    monkeypatch.setattr(Remembered, "bind", lambda self, draws, fingerprint: draws)
+    monkeypatch.setattr(RequestRecord, "bind", lambda self, draws, fingerprint: draws)
 
 
 def kept_too_often(monkeypatch: pytest.MonkeyPatch, mechanism: str, share: float) -> None:
     """From now on a mechanism shows a share of the true values beside what it should show."""
     honest = REGISTRY[mechanism]
 
-    def careless(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> Replaced:
+    def careless(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> PerturbedRecords:
         found = honest.perturb(plan, codes, slots, draws, first_row)
         spared = draws.stream("sabotage").words(first_row, len(codes)) / 2.0**64 < share
-        return Replaced(np.where(spared, codes, found.values).astype(codes.dtype), found.cells)
+        return PerturbedRecords(np.where(spared, codes, found.values).astype(codes.dtype), found.cells)
 
     monkeypatch.setitem(REGISTRY, mechanism, replace(honest, perturb=careless))
 

@@ -14,7 +14,7 @@ import pytest
 import papers
 import sfumato
 from sfumato._records.encoding_registry import KINDS
-from sfumato._verify.reference_distributions import LAWS
+from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.mechanisms import REGISTRY
 
 ROOT = Path(sfumato.__file__).parent
@@ -136,8 +136,8 @@ def test_rule_would_notice_who_knows_too_much() -> None:
 
 
 def test_every_mechanism_has_a_law_and_every_law_a_mechanism() -> None:
-    assert set(LAWS) == set(REGISTRY)
-    for name, law in LAWS.items():
+    assert set(REFERENCE_DISTRIBUTIONS) == set(REGISTRY)
+    for name, law in REFERENCE_DISTRIBUTIONS.items():
         assert law.guarantees[0] == REGISTRY[name].guarantee
 
 
@@ -157,7 +157,7 @@ def test_functions_are_measured_without_what_is_said_of_them() -> None:
     assert (module.lines, module.functions) == (10, [("told", 2), ("no", 1)])
 
 
-LENGTHS = {"src": 450, "function": 60}
+LENGTHS = {"src": 480, "function": 60}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,10 +16,10 @@ import numpy as np
 
 from sfumato._core.arrays import Codes, Floats, Numbers
 from sfumato._core.cell_values import Value, values_from_json, values_to_json
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.value_records import Values
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
@@ -27,13 +27,13 @@ from sfumato._request.requirements import BreachBound
 from sfumato._verify.manifest_view import Written
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
-from sfumato._verify.reference_distributions.any_prior import bounded_posteriors, check_any_prior
-from sfumato._verify.reference_distributions.reference_distribution import Law
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, cell_posteriors
+from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
+from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, compute_sub_table_posteriors
 from sfumato._verify.verification import Check
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
-from sfumato.mechanisms._randomized_response.guarantee_sentences import any_prior
+from sfumato.mechanisms._randomized_response.guarantee_sentences import state_any_prior
 from sfumato.mechanisms._randomized_response.operators import Cell, Operator
 from sfumato.mechanisms.mechanism import Mechanism
 
@@ -97,12 +97,12 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     return Plan(histogram, spec, odds.numerator, odds.denominator)
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Step around the domain."""
     size = plan.histogram.domain_size
     drawn = draws.stream(f"{NAME}/steps").integers(first_row, len(codes), plan.stay + plan.step * (size - 1))
     away = np.where(drawn < plan.stay, 0, 1 + (drawn - np.uint64(plan.stay)) // np.uint64(plan.step))
-    return Replaced(((codes.astype(np.int64) + away.astype(np.int64)) % size).astype(codes.dtype))
+    return PerturbedRecords(((codes.astype(np.int64) + away.astype(np.int64)) % size).astype(codes.dtype))
 
 
 def design(plan: Plan, /) -> Design:
@@ -115,7 +115,7 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     """Read with suspicion."""
     read = Design(
         values_from_json(written["domain"], types),
-        exact(written["stays"]),
+        parse_exact(written["stays"]),
         BreachBound(written["prior"], written["posterior"]),
     )
     size = len(set(read.domain))
@@ -131,7 +131,7 @@ def shown(design: Design, /) -> Values:
 
 def promise(design: Design, /) -> str:
     """The usual bound."""
-    return f"{any_prior(design.bound)} It stays with probability {float(design.stays):.4g}."
+    return f"{state_any_prior(design.bound)} It stays with probability {float(design.stays):.4g}."
 
 
 MECHANISM = Mechanism(
@@ -153,7 +153,7 @@ MECHANISM = Mechanism(
 
 def law_of(written: Mapping[str, Any]) -> CellLaw:
     """From the published rational."""
-    size, stays = len(written["domain"]), exact(written["stays"])
+    size, stays = len(written["domain"]), parse_exact(written["stays"])
     other = (1 - stays) / (size - 1)
     return CellLaw(tuple(range(size)), (stays,) * size, (other,) * size)
 
@@ -171,7 +171,7 @@ def check_draws(connection: Connection, written: Written) -> Check:
 def check_posteriors(connection: Connection, written: Written) -> Check:
     """By Bayes' rule."""
     law = law_of(written.design)
-    return bounded_posteriors(connection, written, lambda counts: cell_posteriors(counts, law))
+    return check_bounded_posteriors(connection, written, lambda counts: compute_sub_table_posteriors(counts, law))
 
 
 def without_weights(written: Written) -> str:
@@ -179,9 +179,9 @@ def without_weights(written: Written) -> str:
     return "a toy writes no weights."
 
 
-LAW = Law(
+LAW = ReferenceDistribution(
     guarantees=("any-prior",),
-    shown=value_distribution.whole_domain,
+    shown=value_distribution.make_domain_encoding,
     domain=value_distribution.check_domain,
     promise=check_promise,
     draws=check_draws,

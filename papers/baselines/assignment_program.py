@@ -18,7 +18,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, eye_array, hstack, kron
 
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
-from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, as_setting
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, make_setting
 
 OPTIMAL, INFEASIBLE = 0, 2  # status codes of scipy.optimize.milp
 
@@ -63,7 +63,7 @@ def solve(problem: Problem, *, seconds: float, whole_records: bool = True) -> So
     bound = -np.inf if found.mip_dual_bound is None else float(found.mip_dual_bound)
     if found.x is None:
         return Solved(None, bound, found.status == INFEASIBLE)
-    setting = as_setting(problem, np.rint(found.x[:sizes]).astype(np.int64))
+    setting = make_setting(problem, np.rint(found.x[:sizes]).astype(np.int64))
     return Solved(setting, bound, found.status == OPTIMAL)
 
 

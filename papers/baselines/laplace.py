@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._comparison.comparison_baselines import SENSITIVITY, laplace_scale
+from sfumato._comparison.comparison_baselines import SENSITIVITY, compute_laplace_scale
 from sfumato.errors import InternalError, MissingExtraError
 
 
 def answer(counts: Sequence[int] | npt.NDArray[np.integer], epsilon: float) -> npt.NDArray[np.float64]:
     """Answer each count with noise of its own; each answer costs epsilon."""
-    noise = laplace_scale(epsilon)
+    noise = compute_laplace_scale(epsilon)
     try:
         import opendp.prelude as dp  # noqa: PLC0415 - an extra, which only this function needs
     except ImportError as error:

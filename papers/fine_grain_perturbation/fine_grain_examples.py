@@ -11,8 +11,8 @@ from itertools import combinations, product
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
-from sfumato._figures.known_others import Corruption, corruption
-from sfumato._figures.number_format import percent
+from sfumato._figures.known_others import Corruption, draw_corruption
+from sfumato._figures.number_format import format_percent
 from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._randomized_response.fine_grain import Direction
 from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import record_utility, solve
@@ -121,7 +121,7 @@ def figure1(_: Conditions) -> Outcome:
     is_unmoved = all(row[2] == row[4] for row in rows[3:])
     is_claimed = is_unmoved and all(agreeing[:2])
     steps = [Fraction(known, PATIENTS - 1) for known in range(PATIENTS)]
-    figure = corruption(
+    figure = draw_corruption(
         [
             Corruption(name, tuple((float(known), float(_right(seen, known))) for known in steps))
             for name, seen in _ways()
@@ -195,9 +195,10 @@ def example2(_: Conditions) -> Outcome:
     agreeing = [ours == said for _, ours, said in rows[:6]] + [within(float(gain), 0.24, 0.005)]
     sentence = (
         f"Amplifications and record utilities are {'as printed' if all(agreeing[:6]) else 'not all as printed'}; from "
-        f"{whole} to {own} is an increase of {percent(float(gain))}, in print about 24%, which is the difference over "
-        f"the new value ({percent(float(1 - whole / own))}). If beliefs shall not fall either, {both} is left, "
-        f"{percent(float((both - whole) / (own - whole)))} of the gain."
+        f"{whole} to {own} is an increase of {format_percent(float(gain))}, in print about 24%, which is the "
+        "difference over "
+        f"the new value ({format_percent(float(1 - whole / own))}). If beliefs shall not fall either, {both} is left, "
+        f"{format_percent(float((both - whole) / (own - whole)))} of the gain."
     )
     return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
 

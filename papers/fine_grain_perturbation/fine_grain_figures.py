@@ -20,8 +20,8 @@ from papers.experiment_outcome import STANDARD_ERRORS, Outcome, Verdict, verdict
 from sfumato._core.arrays import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._figures.figure import Figure
-from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_lines, measured_panels
-from sfumato._figures.number_format import percent, quantity
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_lines, draw_panels
+from sfumato._figures.number_format import format_percent, format_quantity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import InfeasibleError
@@ -71,11 +71,11 @@ def figure4(conditions: Conditions) -> Outcome:
     # Skewed more is what has at least as much in every number of its most frequent values.
     sums = {name: np.cumsum(shares) for name, shares in found.items()}
     is_skewed = bool((sums["Zipf"] >= sums["reactions"] - 1e-12).all())
-    ends = {name: (percent(shares[0]), percent(shares[-1])) for name, shares in found.items()}
-    figure = measured_lines(
+    ends = {name: (format_percent(shares[0]), format_percent(shares[-1])) for name, shares in found.items()}
+    figure = draw_lines(
         "How frequent the values are",
         Axis("rank of the value"),
-        Axis("share of the records", percent, is_logarithmic=True),
+        Axis("share of the records", format_percent, is_logarithmic=True),
         [
             MeasuredLine(name, tuple(zip(range(1, VALUES + 1), shares.tolist(), strict=True)))
             for name, shares in found.items()
@@ -293,9 +293,9 @@ class UtilitiesByTolerance:
             by_error = tuple((float(each.of.tolerance), 1 - _mean(each.bayes)[0]) for each in utilities)
             kept.append(MeasuredLine(name, by_record, singled_out=refused))
             off.append(MeasuredLine(name, by_error, singled_out=refused))
-        upright = Axis("record utility: the share of records that show their true value", percent)
-        error = Axis("mean error of a share by iterative Bayes, one less the aggregate utility", percent, True)
-        return measured_panels(
+        upright = Axis("record utility: the share of records that show their true value", format_percent)
+        error = Axis("mean error of a share by iterative Bayes, one less the aggregate utility", format_percent, True)
+        return draw_panels(
             heading, TOLERANCE, [Panel(upright, kept, REFUSED), Panel(error, off, REFUSED)], reading=reading
         )
 
@@ -311,7 +311,8 @@ def figure5a(conditions: Conditions) -> Outcome:
     ratios = [fine.of.error / uniform.of.error for fine, uniform in found.pairs]
     is_better = max(ratios) < 1
     sentence = (
-        f"Fine-grain keeps {percent(low)} to {percent(high)} more records than uniform at tolerances from "
+        f"Fine-grain keeps {format_percent(low)} to {format_percent(high)} more records than uniform at tolerances "
+        "from "
         f"{tolerances[0]} to {tolerances[-1]}, in print about 10% to 20% (neither shares nor tolerances are printed); "
         f"aggregate utilities differ by {apart:.4f} at most, {'' if apart < ALMOST else 'not '}almost the same as "
         f"claimed, and both utilities {'rise' if found.is_rising else 'do not always rise'} with the tolerance. "
@@ -321,7 +322,8 @@ def figure5a(conditions: Conditions) -> Outcome:
     is_printed = within(low, *PRINTED_GAIN) and within(high, *PRINTED_GAIN)
     verdict = verdict_of([is_printed, apart < ALMOST, found.is_rising, is_better])
     reading = (
-        f"At a tolerance of {tolerances[-1]} fine-grain keeps {percent(found.gains[-1])} more records than uniform, "
+        f"At a tolerance of {tolerances[-1]} fine-grain keeps {format_percent(found.gains[-1])} more records than "
+        "uniform, "
         f"and the exact error of a share is {ratios[-1]:.2f} times as large."
     )
     return found.outcome("Utility on the reactions, by tolerance", reading, verdict, sentence)
@@ -336,7 +338,8 @@ def figure5b(conditions: Conditions) -> Outcome:
     low, high = min(found.gains), max(found.gains)
     refused = ", ".join(map(str, found.refused))
     sentence = (
-        f"Fine-grain keeps {percent(low)} to {percent(high)} more records than uniform and has less aggregate utility "
+        f"Fine-grain keeps {format_percent(low)} to {format_percent(high)} more records than uniform and has less "
+        "aggregate utility "
         + (f"(except at tolerances of {' and '.join(map(str, better))})" if better else "at every tolerance")
         + f", as found in print. That utilities rise with the tolerance is {'so' if found.is_rising else 'not so'}"
         + (f": at {refused} the best operator is nearly singular, and sfumato refuses it" if refused else "")
@@ -360,7 +363,7 @@ def beyond(conditions: Conditions) -> Outcome:
     """The exact error of a share by that of uniform perturbation, at the same bounds, on few values and on many."""
     drawn = conditions.tables.counts("all-reactions", ALL_RECORDS, conditions.seed)
     many = tuple(count for count in drawn if count)
-    tables = {f"{VALUES} values by Zipf's law": zipf(), f"{quantity(len(many))} reactions": many}
+    tables = {f"{VALUES} values by Zipf's law": zipf(), f"{format_quantity(len(many))} reactions": many}
     tolerances = (2, 3, 4, 6, 8, 10, 12, 16, 20)
     rows: list[tuple[str, int, str, float | None]] = []
     for (table, counts), tolerance in conditions.steps(product(tables.items(), tolerances)):
@@ -400,7 +403,7 @@ def beyond(conditions: Conditions) -> Outcome:
         f"By the error of uniform, subset has {between(SUBSET, few)} on {few} and {between(SUBSET, large)} on {large}, "
         f"harmonic {between(HARMONIC, few)} and {between(HARMONIC, large)}."
     )
-    figure = measured_panels("What is gained at the same bounds", TOLERANCE, panels, reading=reading)
+    figure = draw_panels("What is gained at the same bounds", TOLERANCE, panels, reading=reading)
     headings = ("table", "tolerance", "mechanism", "error by that of uniform")
     return Outcome(headings, tuple(rows), Verdict.BEYOND, sentence, figure)
 

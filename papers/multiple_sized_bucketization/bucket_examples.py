@@ -33,12 +33,12 @@ from papers.multiple_sized_bucketization.printed_problems import (
 )
 from papers.multiple_sized_bucketization.top_down_splitting import example12, example13, figure6_1
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign, is_valid
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
-from sfumato.mechanisms._bucketization.buckets.one_size import one_size
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
+from sfumato.mechanisms._bucketization.buckets.one_size import find_best_size
 from sfumato.mechanisms._bucketization.buckets.record_assignment import round_robin
 from sfumato.mechanisms._bucketization.buckets.share_caps import least_size
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import second_part
-from sfumato.mechanisms._bucketization.buckets.two_sizes import pairs_of, two_sizes
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import fill_second_part
+from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]
 
@@ -69,7 +69,7 @@ def table6_1(_: Conditions) -> Outcome:
 def example5(_: Conditions) -> Outcome:
     """The best buckets for 36 records."""
     problem = EXAMPLE_5.problem(2, EXAMPLE_5.total)
-    best, two, one = optimal(problem).setting, two_sizes(problem), one_size(problem)
+    best, two, one = find_optimal_setting(problem).setting, find_best_two_sizes(problem), find_best_size(problem)
     printed = Setting.of((len(bucket), 1) for bucket in TABLE_3_4)
     rows = (
         ("any sizes", written(best), best.loss, best.records, written(printed), printed.loss, printed.records),
@@ -90,7 +90,7 @@ def example5(_: Conditions) -> Outcome:
 def table3_4(_: Conditions) -> Outcome:
     """The printed best buckets, counted."""
     problem = EXAMPLE_5.problem(2, EXAMPLE_5.total)
-    ours = assign(problem, optimal(problem).setting)
+    ours = assign(problem, find_optimal_setting(problem).setting)
     printed = held(TABLE_3_4, len(EXAMPLE_5.counts))
     rows = tuple(
         (f"x{place + 1}", count, printed[place], " + ".join(map(str, ours.records[place])))
@@ -210,8 +210,8 @@ def example8(_: Conditions) -> Outcome:
         tuple(bounds[place].tolist()) == said for (_, place), said in zip(EXAMPLE_8.runs(), printed, strict=True)
     ]
     agreeing += [all(conditions), is_valid(problem, setting)]
-    best = optimal(problem).setting
-    is_best = two_sizes(problem) == setting
+    best = find_optimal_setting(problem).setting
+    is_best = find_best_two_sizes(problem) == setting
     sentence = (
         f"Bounds and conclusion are {'' if all(agreeing) else 'not all '}as printed; with a loss of {setting.loss} it "
         f"is {'' if is_best else 'not '}the best of two sizes up to 14, and {written(best)} lose {best.loss}."
@@ -223,7 +223,7 @@ def example8(_: Conditions) -> Outcome:
 def table5_2(_: Conditions) -> Outcome:
     """The records of both sizes: the printed choice, and that of Program 5.1 in the order of the values."""
     setting = Setting.of([(4, 9), (14, 1)])
-    second = second_part(EXAMPLE_8.problem(3, 14), setting)
+    second = fill_second_part(EXAMPLE_8.problem(3, 14), setting)
     small, large = (held(buckets, len(EXAMPLE_8.counts)) for buckets in (TABLE_5_2[:-1], TABLE_5_2[-1:]))
     rows = tuple(
         (f"x{place + 1}", count, f"{small[place]} + {large[place]}", f"{count - second[place]} + {second[place]}")
@@ -242,7 +242,7 @@ def table5_2(_: Conditions) -> Outcome:
 
 def feasible_pairs(total: int, small: int, large: int) -> list[Pair]:
     """All numbers of buckets of two sizes that hold exactly the records, more of the smaller ones first."""
-    row = pairs_of(total, small, large)
+    row = list_pairs(total, small, large)
     if row is None:
         return []
     return [(row.first - step * row.given, row.second + step * row.taken) for step in range(row.steps + 1)]
@@ -284,7 +284,7 @@ def example10(_: Conditions) -> Outcome:
 
     first = [pair for pair in feasible_pairs(28, 2, 4) if fillable(pair, 0)]
     second = [pair for pair in feasible_pairs(28, 2, 4) if fillable(pair, 1)]
-    best = two_sizes(EXAMPLE_10.problem(2, 4))
+    best = find_best_two_sizes(EXAMPLE_10.problem(2, 4))
     return _compared(
         [("buckets of 2 can be filled", first, PAIRS[3:]), ("buckets of 4 can be filled", second, PAIRS)],
         f"Both lists are as printed (where they are said to follow from (5.9), (5.8) is meant); the first pair that "

@@ -20,10 +20,10 @@ from papers.multiple_sized_bucketization.census_problems import (
     diversity,
     posed,
 )
-from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_panels
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_panels
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.size_methods import HEURISTICS
 
 ROWS = 300_000
@@ -61,7 +61,7 @@ def figure7_2(conditions: Conditions) -> Outcome:
         panels.append(Panel(Axis(f"{census.name}: diversity l"), lines))
     allowed = [next(row[4] for row in rows if row[0] == census.name) for census in BOTH]
     reading = f"Anatomy cannot be made of {' and of '.join(refused)}."
-    figure = measured_panels("The diversity that caps would need", FACTOR_AXIS, panels, reading=reading)
+    figure = draw_panels("The diversity that caps would need", FACTOR_AXIS, panels, reading=reading)
     last = [row[0] for row in rows if row[1] == FACTORS[-1] and row[-1] == "no"]
     sentence = (
         f"The diversities are {'those' if all(agreeing[::2]) else 'not those'} that follow from the published shares, "
@@ -81,7 +81,7 @@ def _settings(problem: Problem) -> Mapping[str, Setting | None]:
         except Blocked:
             return None
 
-    return {**{name: found(kind) for kind, name in NAMES.items()}, OPTIMAL: optimal(problem).setting}
+    return {**{name: found(kind) for kind, name in NAMES.items()}, OPTIMAL: find_optimal_setting(problem).setting}
 
 
 Losses = Mapping[tuple[str, int], Mapping[str, Setting | None]]
@@ -125,7 +125,7 @@ def figure7_3(conditions: Conditions) -> Outcome:
     reading = (
         f"Two sizes lose up to {max(two):.2f} times as much as the optimum, top-down up to {max(multi):.2f} times."
     )
-    figure = measured_panels("Information loss by the caps", FACTOR_AXIS, panels, reading=reading)
+    figure = draw_panels("Information loss by the caps", FACTOR_AXIS, panels, reading=reading)
     return Outcome(headings, rows, verdict, sentence, figure)
 
 

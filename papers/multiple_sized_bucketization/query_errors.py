@@ -32,7 +32,7 @@ from papers.multiple_sized_bucketization.census_problems import (
     Census,
 )
 from papers.query_pools import Pool, spread
-from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_panels
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_panels
 from sfumato._request.group_requirements import LinearCap
 from sfumato.mechanisms._bucketization.buckets import Options, Sizes
 from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal
@@ -144,7 +144,7 @@ def figure7_4(conditions: Conditions) -> Outcome:
     reading = (
         f"By the thesis' estimator up to {max(map(max, by_table.values())):.0f}%, by the inverse {max(inverse):.0f}%."
     )
-    figure = measured_panels("How far counts are off, by the caps", FACTOR_AXIS, panels, reading=reading)
+    figure = draw_panels("How far counts are off, by the caps", FACTOR_AXIS, panels, reading=reading)
     verdict = Verdict.AGREES if holds else Verdict.DIFFERS
     return Outcome(HEADINGS, tuple(each.row for each in found), verdict, sentence, figure)
 
@@ -197,7 +197,7 @@ def gain(conditions: Conditions) -> Outcome:
     )
     panels = [_lines(found, census, THESIS | OURS) for census in BOTH]
     reading = f"Shrunk has {_range(parts[SHRUNK])} times the error of the thesis' better buckets."
-    figure = measured_panels("What sizes for counts gain, at the same caps", FACTOR_AXIS, panels, reading=reading)
+    figure = draw_panels("What sizes for counts gain, at the same caps", FACTOR_AXIS, panels, reading=reading)
     return Outcome(HEADINGS, tuple(each.row for each in found), Verdict.BEYOND, sentence, figure)
 
 

@@ -19,10 +19,10 @@ from papers.baselines.two_size_programs import fully_pruned, loss_pruned, unprun
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict
 from papers.multiple_sized_bucketization.census_problems import BOTH, OCCUPATIONS, Census, posed
-from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_panels
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_panels
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
-from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
+from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 NONE, LOSS, FULL, PROGRAMME = "no pruning", "loss pruning", "full pruning", "integer programme"
 DIRECT, OPTIMAL = "ours, two sizes", "ours, any sizes"
@@ -30,8 +30,8 @@ SEARCHES: dict[str, Callable[[Problem], object]] = {
     NONE: unpruned,
     LOSS: loss_pruned,
     FULL: fully_pruned,
-    DIRECT: two_sizes,
-    OPTIMAL: optimal,
+    DIRECT: find_best_two_sizes,
+    OPTIMAL: find_optimal_setting,
 }
 HARDLY = 0.5
 """What grows by less than this power of what the table grows by is said to hardly grow: the root of it."""
@@ -79,7 +79,7 @@ def _outcome(times: Sequence[Timed], across: Axis, heading: str, verdict: Verdic
     ends = {name: _last(times, name) for name in SEARCHES if _of(times, OCCUPATIONS.name, name)}
     quickest = min(ends, key=lambda name: ends[name])
     reading = f"At the last point of OCC the quickest is: {quickest} ({1000 * ends[quickest]:.0f} ms)."
-    figure = measured_panels(heading, across, panels, reading=reading)
+    figure = draw_panels(heading, across, panels, reading=reading)
     return Outcome(("table", across.label, "search", "seconds", "stopped"), rows, verdict, sentence, figure)
 
 

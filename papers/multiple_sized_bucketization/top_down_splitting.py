@@ -13,11 +13,11 @@ import numpy as np
 from papers.experiment import Conditions
 from papers.experiment_outcome import Outcome, verdict_of
 from papers.multiple_sized_bucketization.printed_problems import EXAMPLE_13, named, written
-from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
+from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
-from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, blocking_set, is_valid
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import rounds
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, find_blocking_set, is_valid
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import generate_rounds
 
 
 def example12(_: Conditions) -> Outcome:
@@ -28,7 +28,7 @@ def example12(_: Conditions) -> Outcome:
     bounds = np.minimum(room, np.array(counts)[:, None])
     sizes = [size * buckets for size, buckets in setting]
     meets = bool((bounds.sum(axis=1) >= counts).all() and (bounds.sum(axis=0) >= sizes).all())
-    blocked = blocking_set(pose(counts, caps, 1, 6), setting)
+    blocked = find_blocking_set(pose(counts, caps, 1, 6), setting)
     rows = (
         ("room for each of x1-x10", ", ".join(map(str, room[0])), "0, 0, 5"),
         ("room for x11", ", ".join(map(str, room[-1])), "20, 20, 20"),
@@ -62,7 +62,7 @@ MENDED_ROUNDS = (
 def example13(_: Conditions) -> Outcome:
     """Top-down, round by round."""
     problem = EXAMPLE_13.problem(2, 6)
-    ours, rows, agreeing = list(rounds(problem)), [], []
+    ours, rows, agreeing = list(generate_rounds(problem)), [], []
     for number in range(max(len(ours), len(PRINTED_ROUNDS))):
         mine = (written(ours[number]), ours[number].loss) if number < len(ours) else (None, None)
         if number < len(PRINTED_ROUNDS):
@@ -72,7 +72,7 @@ def example13(_: Conditions) -> Outcome:
             agreeing.append(valid and loss == said.loss)
         else:
             rows.append((number + 1, *mine, None, None, None, None))
-    best = optimal(problem).setting
+    best = find_optimal_setting(problem).setting
     invalid = [str(row[0]) for row in rows if row[-1] == "no"]
     would = [mended.loss for mended in MENDED_ROUNDS[1:] if is_valid(problem, mended)]
     sentence = (
@@ -93,11 +93,11 @@ def figure6_1(conditions: Conditions) -> Outcome:
     for _ in conditions.steps(range(orders)):
         order = generator.permutation(len(EXAMPLE_13.counts))
         turned = Problem(problem.counts[order], problem.sizes, problem.floors[order])
-        found[tuple(setting.loss for setting in rounds(turned))] += 1
+        found[tuple(setting.loss for setting in generate_rounds(turned))] += 1
     ends: dict[int, int] = Counter()
     for losses, times in found.items():
         ends[losses[-1]] += times
-    in_order, best = [setting.loss for setting in rounds(problem)], optimal(problem).setting.loss
+    in_order, best = [setting.loss for setting in generate_rounds(problem)], find_optimal_setting(problem).setting.loss
     mended = tuple(setting.loss for setting in MENDED_ROUNDS)
     lines = [
         MeasuredLine("as printed", tuple(enumerate((132, 125, 118), start=1)), is_published=True),
@@ -105,7 +105,7 @@ def figure6_1(conditions: Conditions) -> Outcome:
         MeasuredLine("corrected", tuple(enumerate(mended, start=1))),
         MeasuredLine("least possible", ((1, best), (max(len(in_order), 3), best))),
     ]
-    figure = measured_lines(
+    figure = draw_lines(
         "The loss after each round of splitting",
         Axis("round"),
         Axis("loss"),

@@ -15,25 +15,25 @@ from typing import Any
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
-from sfumato._core.exact_numbers import Exact, exact
+from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.random_draws import Draws
-from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
-from sfumato._figures.number_format import percent
+from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
+from sfumato._figures.number_format import format_percent
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._randomized_response import uniform
 from sfumato.mechanisms._randomized_response.small_domain import USUAL_MINIMUM
-from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, balance, protected_places
+from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, balance, find_protected_places
 from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
-    cell,
     error_bound,
-    merged_by_bound,
-    merged_by_variance,
+    merge_by_bound,
+    merge_by_variance,
+    merge_groups,
     total_variance,
 )
-from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
+from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
 from sfumato.mechanisms.mechanism import NoOptions
 
 EXAMPLE = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
@@ -62,24 +62,24 @@ class Planned:
     @classmethod
     def of(cls, counts: Sequence[int], prior: Exact, posterior: Exact) -> Planned:
         """Balanced, rearranged and merged."""
-        protected = protected_places(counts, exact(prior))
+        protected = find_protected_places(counts, parse_exact(prior))
         balanced = balance(counts, protected)
-        return cls(exact(posterior), protected, balanced, (), ()).merged(rearranged(balanced.groups))
+        return cls(parse_exact(posterior), protected, balanced, (), ()).merged(rearrange_groups(balanced.groups))
 
     def merged(self, order: Sequence[int]) -> Planned:
         """The same groups in another order, merged."""
-        parts = merged_by_bound(self.balanced.groups, order, self.protected, self.posterior, 0)
+        parts = merge_by_bound(self.balanced.groups, order, self.protected, self.posterior, 0)
         return replace(self, order=tuple(order), parts=parts)
 
     @property
     def whole(self) -> CountedCell:
         """The table as one cell: uniform perturbation."""
-        return cell(self.balanced.groups, self.protected)
+        return merge_groups(self.balanced.groups, self.protected)
 
     @property
     def cells(self) -> list[CountedCell]:
         """The sub-tables."""
-        return [cell([self.balanced.groups[number] for number in part], self.protected) for part in self.parts]
+        return [merge_groups([self.balanced.groups[number] for number in part], self.protected) for part in self.parts]
 
     @property
     def retentions(self) -> list[Fraction]:
@@ -213,7 +213,7 @@ def table2(conditions: Conditions) -> Outcome:
         ours.append((alone, divided))
     differences = [abs(alone - said) for (alone, _), said in zip(ours, up, strict=True)]
     differences += [abs(divided - said) for (_, divided), said in zip(ours, pp, strict=True)]
-    figure = measured_lines(
+    figure = draw_lines(
         "How often the coin keeps a value",
         Axis("L, one over the posterior"),
         Axis("retention in %"),
@@ -229,7 +229,7 @@ def table2(conditions: Conditions) -> Outcome:
     sentence = (
         f"Within {max(differences):.1f} points of print: PP keeps {rows[0][5]:.1f} to {rows[-1][5]:.1f} times as much "
         "as UP, in print 3.1 to 2.7 times; the table is another (its largest share is "
-        f"{percent(max(counts) / sum(counts))}, and of CENSUS only the largest and the smallest are published)."
+        f"{format_percent(max(counts) / sum(counts))}, and of CENSUS only the largest and the smallest are published)."
     )
     verdict = verdict_of([each <= PRINTED for each in differences])
     return Outcome(headings, tuple(rows), verdict, sentence, figure)
@@ -287,7 +287,7 @@ def figure11(_: Conditions) -> Outcome:
         agreeing.append(", ".join(map(str, found)).endswith(said.removeprefix("...")))
         left = tuple(count - taken for count, taken in zip(left, group, strict=True))
         lefts.append(left)
-    figure = measured_lines(
+    figure = draw_lines(
         "What is left of each value as balancing goes on",
         Axis("iterations done"),
         Axis("records"),
@@ -332,7 +332,7 @@ def beyond(conditions: Conditions) -> Outcome:
         rows += [(name, limit, *_by_merging(Planned.of(counts, least, Fraction(1, limit)))) for limit in limits]
     names = ("by variance", "as in the paper", "undivided")
     drawn = [row for row in rows if row[0] == "education"]
-    figure = measured_lines(
+    figure = draw_lines(
         "Standard error of the count of a level of education, all at one bound",
         Axis("L, one over the posterior"),
         Axis("records, of 300,000", is_logarithmic=True),
@@ -356,8 +356,8 @@ def beyond(conditions: Conditions) -> Outcome:
 def _by_merging(planned: Planned) -> tuple[float, float, float, int, float, float]:
     """The error of a value's count by variance, by the paper and undivided; its smallest cell; and both bounds."""
     groups, protected, posterior = planned.balanced.groups, planned.protected, planned.posterior
-    parts = merged_by_variance(groups, protected, posterior, USUAL_MINIMUM)
-    merged = [cell([groups[number] for number in part], protected) for part in parts]
+    parts = merge_by_variance(groups, protected, posterior, USUAL_MINIMUM)
+    merged = [merge_groups([groups[number] for number in part], protected) for part in parts]
     ours, theirs, whole = (
         (total_variance(each, posterior) / planned.whole.domain_size) ** 0.5
         for each in (merged, planned.cells, [planned.whole])

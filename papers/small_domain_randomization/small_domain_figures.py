@@ -23,9 +23,9 @@ from papers.measured_errors import Contestant, Errors, Measured, measure, releas
 from papers.query_pools import Band, Pool, crossed, passing
 from papers.small_domain_randomization.small_domain_examples import Planned
 from sfumato._figures.figure import Figure
-from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_lines, measured_panels
-from sfumato._figures.number_format import quantity
-from sfumato._figures.scatter_chart import Cloud, scattered
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_lines, draw_panels
+from sfumato._figures.number_format import format_quantity
+from sfumato._figures.scatter_chart import Cloud, draw_scatter
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError
@@ -141,7 +141,7 @@ def _figure(heading: str, across: Axis, names: Sequence[str], lines: Sequence[Li
     reading = (
         f"At the last point, for counts from 0.1% of the records on, {best} has the least error: {last[best]:.0f}%."
     )
-    return measured_panels(heading, across, panels, reading=reading)
+    return draw_panels(heading, across, panels, reading=reading)
 
 
 def _at(lines: Sequence[Line], at: float, name: str, band: int = 0) -> Errors:
@@ -154,7 +154,7 @@ def _verdict(holds: bool) -> Verdict:
 
 
 def _extent(conditions: Conditions, rows: int) -> str:
-    return conditions.either(f"In a quick run of {quantity(rows)} records ", "")
+    return conditions.either(f"In a quick run of {format_quantity(rows)} records ", "")
 
 
 def _claims(lines: Sequence[Line], points: Sequence[float]) -> tuple[bool, bool, list[float]]:
@@ -214,7 +214,7 @@ def _change(lines: Sequence[Line], points: Sequence[float], name: str) -> str:
 
 
 def _listed(numbers: Sequence[float]) -> str:
-    return ", ".join(map(quantity, numbers))
+    return ", ".join(map(format_quantity, numbers))
 
 
 def figure3(conditions: Conditions) -> Outcome:
@@ -233,7 +233,7 @@ def figure3(conditions: Conditions) -> Outcome:
             rows.append((contestant.name, len(found), 100 * (cloud.apart or 0.0), root, slope))
     typical, far = ({row[0]: row[place] for row in rows} for place in (2, 3))
     nearest, least = (min(each, key=lambda name: each[name]) for each in (typical, far))
-    figure = scattered(
+    figure = draw_scatter(
         "Estimates against the truth, L = 6",
         Axis("true count"),
         Axis("estimated count"),
@@ -333,7 +333,7 @@ def figure5(conditions: Conditions) -> Outcome:
                     rows.append((size, contestant.name, measured.seconds))
     slowest = {size: max(took for at, _, took in rows if at == size) for size in sizes}
     growth = slowest[sizes[-1]] / slowest[sizes[0]]
-    figure = measured_lines(
+    figure = draw_lines(
         "How long publishing takes",
         Axis("records"),
         Axis("processor seconds, checks and files included"),

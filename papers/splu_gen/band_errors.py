@@ -13,8 +13,8 @@ from papers.measured_errors import REPEATS, Errors, mean_errors
 from papers.query_pools import Band, between
 from papers.splu_gen.query_trials import QueriedTable, answers
 from sfumato._figures.figure import Figure
-from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
-from sfumato._figures.number_format import percent, quantity
+from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
+from sfumato._figures.number_format import format_percent, format_quantity
 
 DEFAULT = 5
 """The group size of the paper's comparisons on CENSUS."""
@@ -72,7 +72,7 @@ class BandErrors:
             )
             for name in self.names
         ]
-        return measured_lines(heading, ACROSS, Axis(PERCENT, is_logarithmic=True), lines, reading=reading)
+        return draw_lines(heading, ACROSS, Axis(PERCENT, is_logarithmic=True), lines, reading=reading)
 
     def by_band(self, heading: str, reading: str, rows: int) -> Figure:
         """A line for each contestant over the selectivity, drawn in the middle of each band."""
@@ -88,7 +88,7 @@ class BandErrors:
             for name in self.names
         ]
         across = Axis("records that a query finds, in %")
-        return measured_lines(heading, across, Axis(PERCENT, is_logarithmic=True), lines, reading=reading)
+        return draw_lines(heading, across, Axis(PERCENT, is_logarithmic=True), lines, reading=reading)
 
 
 HEADINGS = ("group size", "true counts", "method", "error in %", "standard error")
@@ -121,7 +121,7 @@ def verdict(conditions: Conditions, *claims: bool, is_near: bool = True) -> Verd
 
 def extent(conditions: Conditions, trial: QueriedTable) -> str:
     """That it is a quick run, if it is."""
-    return conditions.either(f"in a quick run of {quantity(trial.table.rows)} records, ", "")
+    return conditions.either(f"in a quick run of {format_quantity(trial.table.rows)} records, ", "")
 
 
 def sentence_of(words: str) -> str:
@@ -133,7 +133,7 @@ def reading(found: BandErrors, size: int) -> str:
     """Who has the least and the largest error."""
     errors = {name: found.error(name, size) for name in found.names}
     least, most = (choose(errors, key=lambda name: errors[name]) for choose in (min, max))
-    ends = (f"{percent(errors[name])} ({name})" for name in (least, most))
+    ends = (f"{format_percent(errors[name])} ({name})" for name in (least, most))
     return f"In groups of {size} the errors go from {' to '.join(ends)}."
 
 

@@ -34,7 +34,7 @@ from papers.splu_gen.query_trials import (
     iterate,
     ours,
 )
-from sfumato._figures.number_format import percent, quantity
+from sfumato._figures.number_format import format_percent, format_quantity
 from sfumato._query.estimate import Estimates
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato.errors import SourceError
@@ -77,12 +77,13 @@ def figure12(conditions: Conditions) -> Outcome:
     last = sizes[-1]
     is_lost = shown.error(OURS, last) > shown.error(DBR, last)
     sentence = sentence_of(
-        f"{extent(conditions, two)}the printed iteration has {percent(pairs[sizes[0]][0])} for two columns and "
-        f"{percent(pairs[sizes[0]][1])} for one in groups of {sizes[0]}, {percent(pairs[last][0])} and "
-        f"{percent(pairs[last][1])} in groups of {last}, and matches one column to a quarter "
+        f"{extent(conditions, two)}the printed iteration has {format_percent(pairs[sizes[0]][0])} for two columns and "
+        f"{format_percent(pairs[sizes[0]][1])} for one in groups of {sizes[0]}, {format_percent(pairs[last][0])} and "
+        f"{format_percent(pairs[last][1])} in groups of {last}, and matches one column to a quarter "
         + (f"in groups of {listed(matched)}" if matched else "at no group size")
-        + f"; values drawn afresh, each column for itself, have {percent(shown.error(DBR, last))}, and counted without "
-        f"bias the error is {percent(shown.error(OURS, sizes[0]))} and {percent(shown.error(OURS, last))}"
+        + f"; values drawn afresh, each column for itself, have {format_percent(shown.error(DBR, last))}, and "
+        "counted without "
+        f"bias the error is {format_percent(shown.error(OURS, sizes[0]))} and {format_percent(shown.error(OURS, last))}"
         + (": groups that large tell less of how columns go together than is lost by noise." if is_lost else ".")
     )
     figure = shown.by_group_size(
@@ -120,10 +121,12 @@ def section6_5(conditions: Conditions) -> Outcome:
     medians, means = [row[1] for row in found], [row[2] for row in found]
     holds = min(medians) <= 16 <= max(medians) and min(means) <= 325 <= max(means)  # noqa: PLR2004 - as printed
     sentence = sentence_of(
-        f"{extent(conditions, trial)}the iteration stops after {quantity(min(medians))} to {quantity(max(medians))} "
-        f"rounds in the median and {quantity(min(means))} to {quantity(max(means))} on average, by the group size (in "
+        f"{extent(conditions, trial)}the iteration stops after {format_quantity(min(medians))} to "
+        f"{format_quantity(max(medians))} "
+        f"rounds in the median and {format_quantity(min(means))} to {format_quantity(max(means))} on average, by the "
+        "group size (in "
         f"print 16 and 325 for one that is not named): where a count dies out the rule of 1% never holds, and ours "
-        f"were cut at {quantity(max(row[3] for row in found))}."
+        f"were cut at {format_quantity(max(row[3] for row in found))}."
     )
     headings = ("group size", "median rounds", "mean rounds", "most", "ms a query, printed", "ms a query, ours")
     return Outcome(headings, tuple(found), Verdict.AGREES if holds else Verdict.DIFFERS, sentence)
@@ -147,7 +150,8 @@ def beyond(conditions: Conditions) -> Outcome:
         f"{extent(conditions, trial)}at the same group size, and so at the same promise, ours has "
         f"{gains[OURS][0]:.2g} of the printed error in groups of {first} and {gains[OURS][-1]:.2g} in groups of "
         f"{last}, shrunk (biased, without an interval) {gains[SHRUNK][0]:.2g} and {gains[SHRUNK][-1]:.2g}; and "
-        f"{percent(min(held))} to {percent(max(held))} of the 95% intervals hold the truth, where the paper has none."
+        f"{format_percent(min(held))} to {format_percent(max(held))} of the 95% intervals hold the truth, where the "
+        "paper has none."
     )
     figure = shown.by_group_size("Error of large counts at the same promise", reading(shown, last))
     return Outcome(HEADINGS, shown.rows, Verdict.BEYOND, sentence, figure)

@@ -20,19 +20,19 @@ from papers.coded_table import CodedTable, ColumnCodes, Taken
 from papers.experiment import Conditions
 from papers.experiment_tables import TableSample
 from papers.query_pools import Band, Pool, within
-from sfumato._comparison.comparison_baselines import laplace_scale
+from sfumato._comparison.comparison_baselines import compute_laplace_scale
 from sfumato._core.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato._core.cell_values import Scalar
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.random_slots import Slots
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.group_requirements import DecoyGroups, Diversity
-from sfumato._request.histogram import Histogram, margins
+from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.schema import Schema
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import anatomy
-from sfumato.mechanisms._bucketization.buckets import contents
-from sfumato.mechanisms._decoys.splu_iteration import MOST_ROUNDS, iterated
+from sfumato.mechanisms._bucketization.buckets import list_contents
+from sfumato.mechanisms._decoys.splu_iteration import MOST_ROUNDS, run_iteration
 from sfumato.mechanisms.estimator import Moments
 
 PRINTED, BY_ORDER, OURS, SHRUNK = "printed", "printed, ties by order", "ours", "ours, shrunk"
@@ -185,8 +185,8 @@ class RepeatDraws:
 
     def slots(self, trial: QueriedTable, purpose: str) -> Numbers:
         """The slot of each record among those of its value, for each sensitive column if there are several."""
-        codes = _decoys.column_codes(trial.table.sensitive.codes, trial.sizes)
-        held = margins(trial.histogram.counts, trial.sizes)
+        codes = _decoys.split_codes(trial.table.sensitive.codes, trial.sizes)
+        held = compute_margins(trial.histogram.counts, trial.sizes)
         found = [
             Slots(draws, purpose, counts.tolist())(own, np.zeros(len(counts), dtype=np.int64))
             for draws, own, counts in zip(self.columns, codes, held, strict=True)
@@ -214,7 +214,7 @@ def iterate(
     """The printed iteration on printed groups: what it finds, and after how many rounds."""
     _, codes = published(conditions, trial, group_size, number, creation)
     most = conditions.either(QUICK_ROUNDS, MOST_ROUNDS)
-    found, rounds = iterated(trial.states(codes), (group_size,) * len(trial.sizes), most_rounds=most)
+    found, rounds = run_iteration(trial.states(codes), (group_size,) * len(trial.sizes), most_rounds=most)
     return np.asarray(found[:, -1]), rounds
 
 
@@ -230,7 +230,7 @@ def ours(conditions: Conditions, trial: QueriedTable, group_size: int, number: i
         found = _decoys.MECHANISM.estimators["shrunk"].count(design, tally, [np.array([place]) for place in places])
         parts = [moments.take(line_of[group]) for moments, group in zip(found, groups, strict=True)]
     else:
-        method = _decoys.MECHANISM.estimators[_decoys.default_method(design)]
+        method = _decoys.MECHANISM.estimators[_decoys.choose_estimator(design)]
         parts = [
             method.count(design, tally.take(line_of[group]), [np.array([place])])[0]
             for place, group in zip(places, groups, strict=True)
@@ -243,7 +243,7 @@ def buckets(conditions: Conditions, trial: QueriedTable, size: int, number: int,
     made, key, codes = anatomy.MECHANISM, RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
     plan = anatomy.plan(trial.histogram, Diversity(size), anatomy.Options(), key.whole)
     cells = made.perturb(plan, codes, key.slots(trial, anatomy.NAME), key.column, 0).cells
-    batches = contents(plan).batches(MOST_BUCKETS)
+    batches = list_contents(plan).batches(MOST_BUCKETS)
     held = [np.concatenate(each).astype(np.int64) for each in zip(*batches, strict=True)]
     holdings = Holdings(held[0], held[1], held[2], domain_size=trial.histogram.domain_size)
     design, table, (different, line_of) = made.design(plan), trial.shown(np.asarray(cells), plan.size), trial.lines
@@ -261,7 +261,7 @@ def buckets(conditions: Conditions, trial: QueriedTable, size: int, number: int,
 def afresh(conditions: Conditions, trial: QueriedTable, number: int) -> Floats:
     """Values drawn afresh, each column for itself."""
     rows, codes = trial.table.rows, np.zeros(1, dtype=np.int64)
-    held = margins(trial.histogram.counts, trial.sizes)
+    held = compute_margins(trial.histogram.counts, trial.sizes)
     for draws, counts in zip(RepeatDraws.of(conditions, trial, number).columns, held, strict=True):
         codes = codes * len(counts) + distribution_based.redraw(counts.tolist(), rows, draws)
     return trial.counted(codes, [True] * len(trial.sizes)).astype(np.float64)
@@ -284,5 +284,5 @@ def answers(conditions: Conditions, trial: QueriedTable, group_size: int, number
 def without_table(trial: QueriedTable) -> dict[str, float]:
     """The mean relative error of those who publish none: noise, whose mean is exact, and one answer to everything."""
     truths = trial.pool.truths
-    noise = {name: float((laplace_scale(epsilon) / truths).mean()) for name, epsilon in LAPLACE.items()}
+    noise = {name: float((compute_laplace_scale(epsilon) / truths).mean()) for name, epsilon in LAPLACE.items()}
     return {**noise, CONSTANT: float((np.abs(GUESS - truths) / truths).mean())}

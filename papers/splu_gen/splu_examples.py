@@ -16,13 +16,13 @@ import numpy as np
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
-from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
-from sfumato._figures.number_format import percent, quantity
-from sfumato._request.decoy_count_errors import accurate_count, chebyshev, error_probability, tail, tail_figure
-from sfumato.mechanisms._decoys.decoy_groups import Groups, transition
-from sfumato.mechanisms._decoys.group_creation import fullest_first
+from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
+from sfumato._figures.number_format import format_percent, format_quantity
+from sfumato._request.decoy_count_errors import chebyshev, error_probability, find_accurate_count, tail, tail_figure
+from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
+from sfumato.mechanisms._decoys.group_creation import make_fullest_groups
 from sfumato.mechanisms._decoys.likelihood_ratios import leak
-from sfumato.mechanisms._decoys.splu_iteration import iterated
+from sfumato.mechanisms._decoys.splu_iteration import run_iteration
 
 GROUP_SIZE = 10
 """Of Examples 1 and 2; Figure 4 names none."""
@@ -38,7 +38,7 @@ Partition = list[tuple[int, ...]]
 def figures2_3(_: Conditions) -> Outcome:
     """The nine people of the example: their groups, and whether what is printed can come from them."""
     values = sorted(set(DISEASES), key=DISEASES.index)
-    made = _listed(fullest_first([DISEASES.count(value) for value in values], 3, None))
+    made = _listed(make_fullest_groups([DISEASES.count(value) for value in values], 3, None))
     ours = [sorted(values[place] for place in group) for group in made]
     partitions = [part for part in _partitions(tuple(range(len(DISEASES)))) if FIRST_GROUP in part]
     able = [part for part in partitions if all(_may_publish(group) for group in part)]
@@ -105,10 +105,10 @@ def figure4(_: Conditions) -> Outcome:
     is_right = all(exact <= right for _, right, exact in found.values())
     risk = Fraction(1, 20)
     threshold = math.sqrt(1 / (GROUP_SIZE * DRAWN**2 * risk))
-    needed = accurate_count(GROUP_SIZE, DRAWN, risk)
+    needed = find_accurate_count(GROUP_SIZE, DRAWN, risk)
     lines = ("printed bound", "Chebyshev, corrected", "the chance itself")
-    figure = measured_lines(
-        f"How likely a count is off by {percent(float(DRAWN))} or more",
+    figure = draw_lines(
+        f"How likely a count is off by {format_percent(float(DRAWN))} or more",
         Axis("records that hold the value"),
         Axis(f"chance, groups of {GROUP_SIZE}", is_logarithmic=True),
         [
@@ -123,9 +123,11 @@ def figure4(_: Conditions) -> Outcome:
     worst = max(broken, key=lambda point: broken[point], default=None)
     sentence = (
         f"In groups of {GROUP_SIZE} the chance is above the printed bound at {len(broken)} of {len(points)} points"
-        + (f" (by up to {quantity(broken[worst])} times) and " if worst else ", and ")
-        + f"{'never' if is_right else 'sometimes'} above the corrected one; an error below {percent(float(DRAWN))} but "
-        f"for a chance of {percent(float(risk))} needs {needed} records, where Lemma 1 asks for {math.ceil(threshold)}."
+        + (f" (by up to {format_quantity(broken[worst])} times) and " if worst else ", and ")
+        + f"{'never' if is_right else 'sometimes'} above the corrected one; an error below "
+        f"{format_percent(float(DRAWN))} but "
+        f"for a chance of {format_percent(float(risk))} needs {needed} records, where Lemma 1 asks for "
+        f"{math.ceil(threshold)}."
     )
     headings = ("relative error", "count", *lines)
     return Outcome(headings, rows, Verdict.CONTRADICTS if broken else Verdict.AGREES, sentence, figure)
@@ -141,7 +143,7 @@ def figure5(_: Conditions) -> Outcome:
         size: max(abs(one - other) for one, other in zip(chances[size], chances[10], strict=True)) for size in sizes
     }
     holds = [within(example1, 0.48, 0.005), example2 >= 0.6]  # noqa: PLR2004 - as printed
-    figure = measured_lines(
+    figure = draw_lines(
         "How likely a small count is off by more than 30%",
         Axis("records that hold the value"),
         Axis("chance"),
@@ -173,7 +175,7 @@ def theorem4(conditions: Conditions) -> Outcome:
     worst = max(rows, key=lambda row: row[2] - row[3])
     sizes = {size: sum(row[0] == size for row in below) for size in (2, 3, 5, 10)}
     drawn = worst[0]
-    figure = measured_lines(
+    figure = draw_lines(
         "How likely a count under a condition is off by 30%",
         Axis("records of the condition, who all hold the value"),
         Axis(f"chance, groups of {drawn}"),
@@ -197,7 +199,7 @@ def _off(counts: Sequence[int], size: int, error: Fraction) -> dict[int, Fractio
     """The chance that the printed iteration is off, for each count; by how many of the records show the value."""
     cases = [(count, shown) for count in counts for shown in range(count + 1)]
     states = np.array([(TOTAL - HOLDERS, HOLDERS - count, count - shown, shown) for count, shown in cases])
-    found, _ = iterated(states.astype(np.float64), (size,), most_rounds=FEW_ROUNDS)
+    found, _ = run_iteration(states.astype(np.float64), (size,), most_rounds=FEW_ROUNDS)
     chances = dict.fromkeys(counts, Fraction(0))
     for (count, shown), told in zip(cases, found[:, 3].tolist(), strict=True):
         if abs(told - count) >= error * count:
@@ -228,7 +230,7 @@ def figure6(_: Conditions) -> Outcome:
     wrong, confirmed = sum(each[0] for each in off), all(each[2] for each in off)
     where = ", all but those of a value in every group" if all(each[0] == each[1] for each in off) else ""
     least = min(rows, key=lambda row: row[-1])
-    figure = measured_lines(
+    figure = draw_lines(
         "What the printed matrix makes of a value's own count",
         Axis("records that hold the value, in %"),
         Axis("estimate in % of the truth"),
@@ -248,15 +250,15 @@ def figure6(_: Conditions) -> Outcome:
 def _told_of_all(count: int, size: int) -> float:
     """What the printed iteration, run until it rests, makes of a value's count if everybody is counted."""
     states = np.array([0.0, 0.0, RECORDS - count, count])
-    found, _ = iterated(states, (size,), stop=CONVERGED, most_rounds=MOST_ROUNDS)
+    found, _ = run_iteration(states, (size,), stop=CONVERGED, most_rounds=MOST_ROUNDS)
     return float(found[3])
 
 
 def _measured_leak(count: int, size: int) -> float:
     """The same from groups: of the first of some values, the others as frequent as each other."""
     others = np.diff(np.rint(np.linspace(0, RECORDS - count, VALUES)).astype(np.int64))
-    groups = fullest_first([count, *others.tolist()], size, None, most_runs=RECORDS)
-    chances, held = transition(groups)[:, 0], groups.counts
+    groups = make_fullest_groups([count, *others.tolist()], size, None, most_runs=RECORDS)
+    chances, held = compute_transition(groups)[:, 0], groups.counts
     return float(chances[1:] @ held[1:] / held[1:].sum())
 
 

@@ -40,7 +40,7 @@ from papers.splu_gen.query_trials import (
     QueriedTable,
     without_table,
 )
-from sfumato._figures.number_format import percent
+from sfumato._figures.number_format import format_percent
 
 GROUP_SIZES = tuple(range(2, 11))
 FEWER = (2, 3, 4, 5, 8, 10)
@@ -75,10 +75,11 @@ def figure7(conditions: Conditions) -> Outcome:
     least = min(found.error(name, size) for name in (PRINTED, ANATOMY, DBR) for size in sizes)
     claims = correlation > 0.9, highest is not None, noise < least  # noqa: PLR2004 - nearly a straight line
     sentence = sentence_of(
-        f"{extent(conditions, trial)}the error of the printed iteration rises from {percent(rising[0])} to "
-        f"{percent(rising[-1])} with the group size, {_is_highest(highest)}, and Laplace noise has {percent(noise)} "
+        f"{extent(conditions, trial)}the error of the printed iteration rises from {format_percent(rising[0])} to "
+        f"{format_percent(rising[-1])} with the group size, {_is_highest(highest)}, and Laplace noise has "
+        f"{format_percent(noise)} "
         f"or less, {_as_claimed(noise < least)}; but a large error of small counts is no measure of privacy: to answer "
-        f'"2" to everything, without a look at the table, has {percent(found.error(CONSTANT, sizes[0]))}.'
+        f'"2" to everything, without a look at the table, has {format_percent(found.error(CONSTANT, sizes[0]))}.'
     )
     figure = found.by_group_size("Error of small counts, 1 to 10 records", reading(found, sizes[-1]))
     return Outcome(HEADINGS, found.rows, verdict(conditions, *claims), sentence, figure)
@@ -94,10 +95,12 @@ def figure10(conditions: Conditions) -> Outcome:
     lower = [name for name in (PRINTED, ANATOMY, DBR) if found.error(name, sizes[-1]) <= noise]
     claim = highest is not None and highest <= 4  # noqa: PLR2004 - as claimed
     sentence = sentence_of(
-        f"{extent(conditions, trial)}the printed iteration has {percent(found.error(PRINTED, sizes[-1]))} in groups "
-        f"of {sizes[-1]}, {_is_highest(highest)} (claimed: from 4 on), and Laplace noise of ln 3 {percent(noise)}, "
+        f"{extent(conditions, trial)}the printed iteration has {format_percent(found.error(PRINTED, sizes[-1]))} in "
+        "groups "
+        f"of {sizes[-1]}, {_is_highest(highest)} (claimed: from 4 on), and Laplace noise of ln 3 "
+        f"{format_percent(noise)}, "
         + (f"which is claimed to be small, and is not less than {' and '.join(lower)}" if lower else _as_claimed(True))
-        + f'; the answer "2" to everything has {percent(found.error(CONSTANT, sizes[0]))}.'
+        + f'; the answer "2" to everything has {format_percent(found.error(CONSTANT, sizes[0]))}.'
     )
     figure = found.by_group_size("Error of small counts, 1 to 10 reports", reading(found, sizes[-1]))
     return Outcome(HEADINGS, found.rows, verdict(conditions, claim, is_near=not lower), sentence, figure)
@@ -141,16 +144,18 @@ def figure8(conditions: Conditions) -> Outcome:
     mean = {name: found.error(name, DEFAULT, band) for name in COMPARED}
     below = mean[PRINTED] < mean[ANATOMY], mean[PRINTED] < mean[DBR]
     sentence = sentence_of(
-        f"{extent(conditions, trial)}the printed iteration goes from {percent(known[0])} to {percent(known[-1])} over "
+        f"{extent(conditions, trial)}the printed iteration goes from {format_percent(known[0])} to "
+        f"{format_percent(known[-1])} over "
         f"the selectivity, {'least at the end, as claimed' if falls else 'not least at the end'}, and has "
-        f"{percent(mean[PRINTED])} on the whole, {'below' if below[0] else 'not below'} Anatomy's "
-        f"{percent(mean[ANATOMY])} and {'below' if below[1] else 'not below'} DBR's {percent(mean[DBR])}; ours has "
-        f"{percent(mean[OURS])}, and Anatomy's release, inverted too, {percent(mean[INVERTED])}."
+        f"{format_percent(mean[PRINTED])} on the whole, {'below' if below[0] else 'not below'} Anatomy's "
+        f"{format_percent(mean[ANATOMY])} and {'below' if below[1] else 'not below'} DBR's "
+        f"{format_percent(mean[DBR])}; ours has "
+        f"{format_percent(mean[OURS])}, and Anatomy's release, inverted too, {format_percent(mean[INVERTED])}."
     )
     drawn = BandErrors([each for each in found.found if each.band != band])
     figure = drawn.by_band(
         "Error of large counts by what a query finds",
-        f"On the whole ours has {percent(mean[OURS])}, the printed iteration {percent(mean[PRINTED])}.",
+        f"On the whole ours has {format_percent(mean[OURS])}, the printed iteration {format_percent(mean[PRINTED])}.",
         rows,
     )
     return Outcome(HEADINGS, found.rows, verdict(conditions, falls, *below), sentence, figure)
@@ -174,7 +179,7 @@ def figure9(conditions: Conditions) -> Outcome:
     gains = {size: all_found.error(OURS, size, band) / all_found.error(PRINTED, size, band) for size in sizes}
     sentence = sentence_of(
         f"{extent(conditions, trial)}groups of {DEFAULT} have "
-        + " and ".join(f"{percent(error)} ({words})" for words, error in at.items())
+        + " and ".join(f"{format_percent(error)} ({words})" for words, error in at.items())
         + ", where the text has below 20% and around 10%; the printed iteration is below Anatomy "
         + _where(below, worse)
         + f"; ours has {gains[sizes[0]]:.2g} of its error in groups of {sizes[0]} and {gains[DEFAULT]:.2g} in groups "
@@ -205,17 +210,19 @@ def figure11(conditions: Conditions) -> Outcome:
     is_near, is_alike = max(errors) < 0.3, abs(mean[PRINTED] / mean[ANATOMY] - 1) < 0.25  # noqa: PLR2004 - "similar"
     missing = len(REPORT_SHARES) - 1 - len(bands)
     sentence = sentence_of(
-        f"{extent(conditions, trial)}the printed iteration has {percent(min(errors))} to {percent(max(errors))} "
-        f"(claimed: from below 10% to below 30%) and {percent(mean[PRINTED])} on the whole, Anatomy "
-        f"{percent(mean[ANATOMY])} and DBR, which has lost how columns go together, {percent(mean[DBR])}: "
+        f"{extent(conditions, trial)}the printed iteration has {format_percent(min(errors))} to "
+        f"{format_percent(max(errors))} "
+        f"(claimed: from below 10% to below 30%) and {format_percent(mean[PRINTED])} on the whole, Anatomy "
+        f"{format_percent(mean[ANATOMY])} and DBR, which has lost how columns go together, "
+        f"{format_percent(mean[DBR])}: "
         + ("as alike as claimed" if is_alike else "not as alike as claimed")
-        + f"; ours has {percent(mean[OURS])}"
+        + f"; ours has {format_percent(mean[OURS])}"
         + (f"; {missing} of the eight bands have no query on this table." if missing else ".")
     )
     drawn = BandErrors([each for each in found.found if each.band != band])
     figure = drawn.by_band(
         "Error of large counts of reactions",
-        f"On the whole the printed iteration has {percent(mean[PRINTED])}, ours {percent(mean[OURS])}.",
+        f"On the whole the printed iteration has {format_percent(mean[PRINTED])}, ours {format_percent(mean[OURS])}.",
         rows,
     )
     return Outcome(HEADINGS, found.rows, verdict(conditions, is_alike, is_near=is_near), sentence, figure)

@@ -15,31 +15,31 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.cell_values import counted, field_type, parts
+from sfumato._core.cell_values import field_type, format_value_count, split_value
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine
 from sfumato._engines.shuffle import Layout
-from sfumato._engines.spark_engine import usual_engine
-from sfumato._figures.column_exposure import ColumnExposure, exposure_by_column
-from sfumato._figures.svg import element, escaped
+from sfumato._engines.spark_engine import choose_engine
+from sfumato._figures.column_exposure import ColumnExposure, draw_exposure_by_column
+from sfumato._figures.svg import element, escape_markup
 from sfumato._parquet.small_table import write_table
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records
-from sfumato._planning.plan_file import PlanFile, claimed
+from sfumato._planning.plan_file import PlanFile, claim_plan_file
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import Survey
-from sfumato._publication_plan import Request, check_publishable, notice_codes, open_table, outlook, surveyed
-from sfumato._query.notebook_html import framed, paragraphs, picture, release_parts
+from sfumato._publication_plan import Request, check_publishable, make_outlook, notice_codes, open_table, survey_table
+from sfumato._query.notebook_html import frame_parts, release_parts, render_paragraphs, render_picture
 from sfumato._query.release import Release
-from sfumato._records.column_codes import Field, Sensitive, in_arrow
+from sfumato._records.column_codes import Field, Sensitive, convert_to_arrow
 from sfumato._release.csv_copies import write_copy
 from sfumato._release.description import Description
-from sfumato._release.destinations import Destination, destination_of
+from sfumato._release.destinations import Destination, make_destination
 from sfumato._release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato._release.manifest_reader import parse_manifest
 from sfumato._release.readme import release_readme
 from sfumato._release.release_folder import pack
-from sfumato._release.staging import check_plan_file, remove_stale, sync, workshop
+from sfumato._release.staging import check_plan_file, make_staging_folder, remove_stale, sync
 from sfumato._request.warnings import Notice, NoticeWarning, check_codes, check_notices
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._verify.file_checks import FIT, verify_folder
@@ -50,7 +50,7 @@ from sfumato.errors import (
     SourceError,
     SpecError,
     TargetError,
-    reason,
+    explain_os_error,
 )
 
 PRIVATE = "PRIVATE: for the holder of the table; only the release itself may be passed on"
@@ -66,20 +66,20 @@ class Publication:
     uniqueness: Uniqueness
 
     def __repr__(self) -> str:
-        return f"Publication({self.release!r}, {counted(self.notices, 'notice')}; private)"
+        return f"Publication({self.release!r}, {format_value_count(self.notices, 'notice')}; private)"
 
     def _repr_html_(self) -> str:
         """For a notebook, marked as private."""
-        return framed(release_parts(self.release), *self._advice(), ribbon=PRIVATE)
+        return frame_parts(release_parts(self.release), *self._advice(), ribbon=PRIVATE)
 
     def _advice(self) -> Iterator[str]:
         """What the holder should know, in sentences and in pictures of what public columns tell."""
         if self.notices:
-            yield element("ul", *(element("li", escaped(each.sentence)) for each in self.notices))
-        yield paragraphs([self.uniqueness.sentence])
-        for about in dict.fromkeys(each.about for each in self.exposures):
-            yield picture(
-                exposure_by_column([ColumnExposure.of(each) for each in self.exposures if each.about == about])
+            yield element("ul", *(element("li", escape_markup(item.sentence)) for item in self.notices))
+        yield render_paragraphs([self.uniqueness.sentence])
+        for about in dict.fromkeys(item.about for item in self.exposures):
+            yield render_picture(
+                draw_exposure_by_column([ColumnExposure.of(item) for item in self.exposures if item.about == about])
             )
 
 
@@ -116,79 +116,79 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     """
     check_codes(fail_on, notice_codes())
     about = describe if isinstance(describe, Description) else Description.read_if(describe)
-    target, engine = destination_of(out), engine or usual_engine(request.table)
+    target, engine = make_destination(out), engine or choose_engine(request.table)
     remove_stale(target.beside)  # first, because an old release may come back by it
-    kept = Path(plan_file) if plan_file is not None else None
+    plan_path = Path(plan_file) if plan_file is not None else None
     try:
         target.check(force=force)
-        check_plan_file(kept, target.beside)
-        with claimed(kept) as claim, workshop(target.beside) as folder:
+        check_plan_file(plan_path, target.beside)
+        with claim_plan_file(plan_path) as claim, make_staging_folder(target.beside) as folder:
             source = open_table(request, folder, engine)
             # What a plan file remembers must be known again wherever the table lies then.
-            digest = partial(source.fingerprint, engine.each, is_content=kept is not None)
-            fingerprint, repeated = _first(digest), claim.repeated
+            digest = partial(source.fingerprint, engine.each, is_content=plan_path is not None)
+            fingerprint, repeated = _compute_first_digest(digest), claim.repeated
             if repeated is not None:
                 repeated.check(fingerprint, request.remembered())
-            key = _draws(repeated, unsafe_test_key)
+            key = _choose_draws(repeated, unsafe_test_key)
             # A key that is kept is bound to its table; a fresh one is used once, and needs no reading of the content.
             remembered = request.remembered() if repeated is None else repeated.remembered
-            draws = key if kept is None else remembered.bind(key, fingerprint)
-            asked = request  # as it was made, before rare values were merged
-            request, found = surveyed(request, source, engine, folder, draws, keeps=True)
-            seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
-            chosen = seen.chosen
-            rewrite = Rewrite(
-                found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
-            )
+            draws = key if plan_path is None else remembered.bind(key, fingerprint)
+            original_request = request  # as it was made, before rare values were merged
+            request, survey = survey_table(request, source, engine, folder, draws, keeps=True)
+            plan_outlook = make_outlook(request, survey, draws, repeated.mechanism if repeated else None)
+            chosen = plan_outlook.chosen
+            counts = chosen.histogram.counts
+            rewrite = Rewrite(survey.columns, survey.sensitive, chosen.mechanism, chosen.plan, counts, draws)
             if repeated is not None:
                 repeated.check_plan(chosen.digest)
-            notices = (*seen.notices, *([KEY_NOT_KEPT] if kept is None and unsafe_test_key is None else []))
+            is_lost = plan_path is None and unsafe_test_key is None
+            notices = (*plan_outlook.notices, *([KEY_NOT_KEPT] if is_lost else []))
             for notice in notices:
                 on_notice(notice)
             check_notices(notices, fail_on)
-            check_publishable(request, found, seen)
-            rewrite.shown.check(found.sensitive)
-            _check_packable(target, found)
+            check_publishable(request, survey, plan_outlook)
+            rewrite.shown.check(survey.sensitive)
+            _check_packable(target, survey)
             built = folder / "release"
             built.mkdir()
-            manifest = _manifest(request, found, rewrite, about)
+            manifest = _make_manifest(request, survey, rewrite, about)
             beside = chosen.mechanism.bucket_table
             contents = None if beside is None else beside.list_contents(chosen.plan)
-            side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
-            with _unchanged(digest, fingerprint) as check:
-                written = write_records(engine, found, rewrite, built, side=side, when_read=check)
+            side = None if contents is None else rewrite.shown.side(survey.sensitive, manifest.naming, contents)
+            with _guard_against_change(digest, fingerprint) as check:
+                written = write_records(engine, survey, rewrite, built, side=side, when_read=check)
             manifest = replace(manifest, file_rows=written.rows, has_copies=as_csv)
-            _describe(built, manifest, found, engine, written.digests)
-            ready = _packed(built) if target.is_packed else built
-            name, people = chosen.mechanism.name, asked.schema.people
+            _describe(built, manifest, survey, engine, written.digests)
+            ready = _pack_release(built) if target.is_packed else built
+            name, people = chosen.mechanism.name, original_request.schema.people
             kept_plan = PlanFile(key, fingerprint, remembered, name, chosen.digest, persons=people)
             claim.write(kept_plan, target.is_out(ready))
             target.place(ready, folder, engine.progress, force=force)
     except OSError as error:
-        raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
-    return Publication(Release.open(out), notices, seen.exposures, found.uniqueness)
+        raise TargetError(f"the release cannot be written to {str(target)!r}: {explain_os_error(error)}.") from error
+    return Publication(Release.open(out), notices, plan_outlook.exposures, survey.uniqueness)
 
 
-def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
+def _choose_draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
     """The key of the plan file if there is one, else a test key if one was given, else a fresh secret."""
-    given = Draws.unsafe_test_key(test_key) if test_key is not None else None
+    test_draws = Draws.unsafe_test_key(test_key) if test_key is not None else None
     if repeated is None:
-        return given or Draws.secret()
-    if given is not None and given != repeated.draws:
+        return test_draws or Draws.secret()
+    if test_draws is not None and test_draws != repeated.draws:
         raise SpecError("the plan file holds another key than the test key; give one of the two.")
     return repeated.draws
 
 
-def _first(digest: Callable[[], str]) -> str:
+def _compute_first_digest(digest: Callable[[], str]) -> str:
     """The digest of a table that was opened, and may be gone by now."""
     try:
         return digest()
     except OSError as error:
-        raise SourceError(f"the table cannot be read: {reason(error)}.") from error
+        raise SourceError(f"the table cannot be read: {explain_os_error(error)}.") from error
 
 
 @contextmanager
-def _unchanged(digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
+def _guard_against_change(digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
     """Refuse a table that is another one at the second reading: to be checked after it, and if anything breaks."""
 
     def check() -> None:
@@ -211,35 +211,36 @@ def _has_changed(digest: Callable[[], str], fingerprint: str) -> bool:
         return True  # it is not even there any more
 
 
-def _check_packable(target: Destination, found: Survey) -> None:
-    if target.is_packed and (files := Layout.of(found.histogram.total).files) > 1:
+def _check_packable(target: Destination, survey: Survey) -> None:
+    if target.is_packed and (files := Layout.of(survey.histogram.total).files) > 1:
         raise TargetError(
-            f"{found.histogram.total:,} records are published in {files} files, which are not packed into one .zip; "
+            f"{survey.histogram.total:,} records are published in {files} files, which are not packed into one "
+            ".zip; "
             "choose the name of a directory."
         )
 
 
-def _packed(built: Path) -> Path:
+def _pack_release(built: Path) -> Path:
     """The release as one file."""
     packed = built.with_suffix(".zip")
     pack(built, packed)
     return packed
 
 
-def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, digests: Mapping[str, str]) -> None:
+def _describe(built: Path, manifest: Manifest, survey: Survey, engine: Engine, digests: Mapping[str, str]) -> None:
     """Write everything beside the data, and verify the whole release before anybody sees it.
 
     The digests are those of what was to be written; what is on the disk is read when it is verified.
     """
-    if manifest.domain != found.histogram.values:
+    if manifest.domain != survey.histogram.values:
         raise InternalError("the design is not the one that was asked for. Please report this.")
     if manifest.weights is not None:
-        write_weights(manifest, found.sensitive, built / WEIGHTS)
+        write_weights(manifest, survey.sensitive, built / WEIGHTS)
     for name, tables in manifest.copies.items():
         write_copy(tuple(built / table for table in tables), built / name, manifest.shown, manifest.naming)
     # From the manifest as it will be read, so that `verify` can write the same again.
     published = parse_manifest(manifest.to_json(built, taken=dict.fromkeys(manifest.files, "")))
-    (built / README).write_bytes(release_readme(published, found.histogram.total).encode())
+    (built / README).write_bytes(release_readme(published, survey.histogram.total).encode())
     written = json.dumps(manifest.to_json(built, engine.each, digests), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
     with ThreadPoolExecutor(1) as other:
@@ -251,46 +252,46 @@ def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, di
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 
 
-def _manifest(request: Request, found: Survey, rewrite: Rewrite, about: Description) -> Manifest:
-    known = found.histogram.hierarchy
-    made = Manifest(
+def _make_manifest(request: Request, survey: Survey, rewrite: Rewrite, about: Description) -> Manifest:
+    hierarchy = survey.histogram.hierarchy
+    manifest = Manifest(
         mechanism_name=rewrite.mechanism.name,
         sensitive=request.schema.sensitive_columns,
-        types=tuple(field_type(part.type) or "" for part in found.sensitive.parts),
+        types=tuple(field_type(part.type) or "" for part in survey.sensitive.parts),
         fields=tuple(map(Field.of, rewrite.published)),
         design=rewrite.mechanism.design(rewrite.plan),
         is_declared=request.schema.is_declared,
-        bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
+        bins={name: bins.edges for name, bins in request.schema.bins.items() if name in survey.preparation.columns},
         merged=request.schema.merged,
-        persons=found.persons,
+        persons=survey.persons,
         accepted=request.accepted,
         missing=request.read.missing,
         published_at=request.schema.publish_at,
-        hierarchies={} if known is None else {request.schema.sensitive: known},
+        hierarchies={} if hierarchy is None else {request.schema.sensitive: hierarchy},
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,
         cell_column=rewrite.cell_name if rewrite.shown.has_cells else None,
         about=about,
     )
-    named = [field.name for name, fields in made.tables.items() if name != WEIGHTS for field in fields]
-    about.check_columns([*named, *made.sensitive])
-    return made
+    named = [field.name for name, fields in manifest.tables.items() if name != WEIGHTS for field in fields]
+    about.check_columns([*named, *manifest.sensitive])
+    return manifest
 
 
 def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
     """Write what each record adds to the unbiased count of each value."""
-    domain = [parts(value) for value in sensitive.domain]
+    domain = [split_value(value) for value in sensitive.domain]
     values = [
         pa.array([value[number] for value in domain], type=part.type) for number, part in enumerate(sensitive.parts)
     ]
     arrays: list[pa.Array] = []
     for name, column in (manifest.weights or {}).items():
         # Numbers are arrays of numpy; names of columns are texts.
-        places = in_arrow(column) if isinstance(column, np.ndarray) else pa.array(column)
-        arrays += [each.take(places) for each in values] if name in VALUE_WEIGHTS else [places]
+        places = convert_to_arrow(column) if isinstance(column, np.ndarray) else pa.array(column)
+        arrays += [item.take(places) for item in values] if name in VALUE_WEIGHTS else [places]
     fields = [
-        pa.field(each.name, array.type, nullable=each.has_missing)
-        for each, array in zip(manifest.weight_fields, arrays, strict=True)
+        pa.field(item.name, array.type, nullable=item.has_missing)
+        for item, array in zip(manifest.weight_fields, arrays, strict=True)
     ]
     write_table(path, pa.Table.from_arrays(arrays, schema=pa.schema(fields)))

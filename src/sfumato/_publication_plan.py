@@ -13,34 +13,34 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import Value, display, to_json
-from sfumato._core.digests import json_digest
+from sfumato._core.digests import compute_json_digest
 from sfumato._core.option_fields import options_json
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine
-from sfumato._engines.spark_engine import usual_engine
-from sfumato._planning.grouping_gains import Gain, gains
-from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, choose, with_shared
-from sfumato._planning.plan_file import Remembered, usual_guarantee
-from sfumato._planning.predicted_error import Chosen, even_error
-from sfumato._profile.column_checks import with_merged
+from sfumato._engines.spark_engine import choose_engine
+from sfumato._planning.grouping_gains import Gain, compute_gains
+from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, add_shared_options, choose
+from sfumato._planning.plan_file import RequestRecord, find_usual_guarantee
+from sfumato._planning.predicted_error import Chosen, compute_even_error
+from sfumato._profile.column_checks import merge_in_schema
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import Survey, survey
-from sfumato._profile.table_warnings import frequent_notice
+from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import AS_USUAL, POINT, ReadOptions
 from sfumato._readers.sources import Source
 from sfumato._request.accepted_risks import BREACH_LIMIT, Accepted
 from sfumato._request.guarantee import Guarantee
-from sfumato._request.histogram import Histogram, margins
+from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.requirements import BreachBound, PrivacySpec
-from sfumato._request.schema import Merged, Role, Schema, no_column
+from sfumato._request.schema import Merged, Role, Schema, explain_missing_column
 from sfumato._request.warnings import CODES, Figure, Notice
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, ladder
-from sfumato._risk.attackers.attack_setup import Scene, planned, seeded
-from sfumato._risk.attackers.planned_exposure import Target, attacks, targets, tellings
-from sfumato._risk.attackers.predictive_columns import Telling, check_telling, told_groups
-from sfumato._risk.attackers.publication_gates import breaches, check_breaches, check_lifted
+from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, run_attack_scenarios
+from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
+from sfumato._risk.attackers.planned_exposure import Target, make_targets, measure_predictions, run_planned_attacks
+from sfumato._risk.attackers.predictive_columns import ColumnPrediction, check_telling, count_disclosed_records
+from sfumato._risk.attackers.publication_gates import check_breaches, check_lifted, measure_breaches
 from sfumato._verify.plan_checks import check_cells, check_parts
 from sfumato.errors import (
     InfeasibleError,
@@ -94,7 +94,7 @@ class Request:
                 "one, make them a compound (--compound a,b); to protect each for itself, ask for decoys (--group-size)."
             )
         object.__setattr__(self, "spec", self.spec.for_rows(self.schema.person_rows.most))
-        options = with_shared(self.options, [REGISTRY[name] for name in self.family])
+        options = add_shared_options(self.options, [REGISTRY[name] for name in self.family])
         object.__setattr__(self, "options", options)
         self.schema.check_missing(self.read.missing)
         if not 0 <= self.breach_limit <= 1:
@@ -110,12 +110,12 @@ class Request:
         """The mechanisms that may be taken: the named one, or all that meet the request."""
         if self.mechanism != AUTO:
             return [self.mechanism] if self.mechanism in REGISTRY else []
-        ours = (each for name, each in REGISTRY.items() if name not in REGISTRY.added)
-        return [each.name for each in ours if isinstance(self.spec, each.accepted_requests)]
+        ours = (mechanism for name, mechanism in REGISTRY.items() if name not in REGISTRY.added)
+        return [mechanism.name for mechanism in ours if isinstance(self.spec, mechanism.accepted_requests)]
 
-    def remembered(self) -> Remembered:
+    def remembered(self) -> RequestRecord:
         """What a plan file remembers of the request: enough to tell whether another one is the same."""
-        known = self.schema.hierarchies
+        hierarchies = self.schema.hierarchies
         schema = {
             "roles": {name: role.value for name, role in sorted(self.schema.roles.items())},
             "domains": {name: [to_json(value) for value in values] for name, values in self.schema.domains.items()},
@@ -123,7 +123,11 @@ class Request:
             "nulls": self.schema.nulls.value,
             "text": sorted(self.read.text),
             "encoding": self.read.encoding,
-            **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
+            **(
+                {"hierarchies": {name: hierarchy.to_json() for name, hierarchy in hierarchies.items()}}
+                if hierarchies
+                else {}
+            ),
             **({"publish_at": dict(self.schema.publish_at)} if self.schema.publish_at else {}),
             **({"missing": sorted(self.read.missing)} if self.read.missing else {}),
             **({} if self.read.decimal == POINT else {"decimal": self.read.decimal}),
@@ -132,12 +136,12 @@ class Request:
             **({"accept_telling": sorted(self.accept_telling)} if self.accept_telling else {}),
             **({"accept_exposure": True} if self.accept_exposure else {}),
         }
-        return Remembered(
+        return RequestRecord(
             {
                 "mechanism": self.mechanism,
-                "guarantee": None if self.guarantee == usual_guarantee(self.mechanism) else self.guarantee,
+                "guarantee": None if self.guarantee == find_usual_guarantee(self.mechanism) else self.guarantee,
                 **self.spec.to_json(),
-                "schema": json_digest(schema),
+                "schema": compute_json_digest(schema),
             },
             {name: options_json(self.options.get(name) or REGISTRY[name].options()) for name in self.family},
         )
@@ -153,7 +157,7 @@ class Outlook:
     uniqueness: Uniqueness | None
     """How many records are alone with their public columns; None where there is no table."""
     notices: tuple[Notice, ...]
-    tellings: tuple[Telling, ...] = field(default=(), repr=False)
+    tellings: tuple[ColumnPrediction, ...] = field(default=(), repr=False)
     """How well what is protected is guessed from public columns."""
     gains: tuple[Gain, ...] = ()
     """What publishing at each level of the hierarchy would gain, for a plan."""
@@ -169,11 +173,11 @@ def open_table(request: Request, folder: Path, engine: Engine) -> Source:
         told=lambda rows: engine.progress("reading", rows, None),
     )
     if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
-        raise SchemaError(no_column(unknown, source.schema.names))
+        raise SchemaError(explain_missing_column(unknown, source.schema.names))
     return source
 
 
-def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
+def survey_table(  # noqa: PLR0913 - what is asked, and where it is read
     request: Request, source: Source, engine: Engine, folder: Path, draws: Draws, *, keeps: bool = False
 ) -> tuple[Request, Survey]:
     """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any.
@@ -181,7 +185,7 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
     If the rows will be needed again, what was read may be kept for that (`keeps`).
     """
     several = [REGISTRY[name].several_columns for name in request.family]
-    most = max((each.max_combinations for each in several if each is not None), default=0)
+    most = max((merged_values.max_combinations for merged_values in several if merged_values is not None), default=0)
     read = partial(
         survey,
         source=source,
@@ -195,16 +199,16 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
     names = source.schema.names
     for name in request.accept_telling:  # what is not published leaves no trace, and could tell nothing either
         if name not in names:
-            raise SchemaError(no_column(name, names))
+            raise SchemaError(explain_missing_column(name, names))
         if request.schema.role(name) is not Role.PUBLIC:
             raise SchemaError(f"column {name!r} is not public, so there is nothing to accept; leave it out of that.")
-    found = read(request.schema)
-    histogram, sensitive = found.histogram, found.sensitive
+    table_survey = read(request.schema)
+    histogram, sensitive = table_survey.histogram, table_survey.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {
         sensitive.name: (histogram.values, histogram.counts)
     }
     if sensitive.is_independent:
-        pairs = zip(sensitive.parts, margins(histogram.counts, sensitive.sizes), strict=True)
+        pairs = zip(sensitive.parts, compute_margins(histogram.counts, sensitive.sizes), strict=True)
         columns = {part.name: (part.domain, tuple(counts.tolist())) for part, counts in pairs}
     merged: dict[str, Merged] = {}
     for name in request.family:
@@ -213,36 +217,38 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
         if options is not None and spec is not None and mechanism.coarsening is not None:
             merged |= mechanism.coarsening.merge_rare_values(columns, spec, options)
     if not merged:
-        return request, found
-    request = replace(request, schema=with_merged(request.schema, merged, found.columns))
+        return request, table_survey
+    request = replace(request, schema=merge_in_schema(request.schema, merged, table_survey.columns))
     again = read(request.schema)
-    said = [
+    merge_notices = [
         Notice(
             "rare-values-merged",
-            f"{len(each.values)} rare values of {name!r} are published as {display(each.label)!r}.",
+            f"{len(merged_values.values)} rare values of {name!r} are published as {display(merged_values.label)!r}.",
             name,
-            {"values": len(each.values)},
+            {"values": len(merged_values.values)},
         )
-        for name, each in merged.items()
+        for name, merged_values in merged.items()
     ]
-    return request, replace(again, notices=(*again.notices, *said))
+    return request, replace(again, notices=(*again.notices, *merge_notices))
 
 
 def plan(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), Draws.secret()
-        engine = engine or usual_engine(request.table)
-        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
-        seen = outlook(request, found, draws, rivals=True)
+        engine = engine or choose_engine(request.table)
+        request, table_survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
+        plan_outlook = make_outlook(request, table_survey, draws, rivals=True)
     how, guarantee, options = request.mechanism, request.guarantee, request.options
     again = partial(choose, spec=request.spec, draws=draws, mechanism=how, guarantee=guarantee, options=options)
-    seen = replace(seen, gains=gains(seen.chosen, again))
+    plan_outlook = replace(plan_outlook, gains=compute_gains(plan_outlook.chosen, again))
     try:
-        check_publishable(request, found, seen)
+        check_publishable(request, table_survey, plan_outlook)
     except (InfeasibleError, MissingCapabilityError) as error:
-        return replace(seen, notices=(*seen.notices, Notice("would-be-refused", f"publishing would stop: {error}")))
-    return seen
+        return replace(
+            plan_outlook, notices=(*plan_outlook.notices, Notice("would-be-refused", f"publishing would stop: {error}"))
+        )
+    return plan_outlook
 
 
 def attack_plan(
@@ -259,18 +265,24 @@ def attack_plan(
     somebody also has a second release of the same people.
     """
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder, draws = Path(name), seeded(seed)
-        engine = engine or usual_engine(request.table)
-        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
-    histogram, how, options = found.histogram, request.mechanism, request.options
+        folder, draws = Path(name), make_draws(seed)
+        engine = engine or choose_engine(request.table)
+        request, table_survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
+    histogram, how, options = table_survey.histogram, request.mechanism, request.options
     chosen = choose(histogram, request.spec, draws, how, guarantee=request.guarantee, options=options)
-    aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))
-    scenes = planned(chosen, found.sample, found.sensitive, aims, seed)
-    others: list[Scene | None] = [None] * len(scenes)
+    aims = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolved(table_survey.histogram))
+    scenes = make_planned_setups(chosen, table_survey.sample, table_survey.sensitive, aims, seed)
+    others: list[AttackSetup | None] = [None] * len(scenes)
     if second:
-        others = [*planned(chosen, found.sample, found.sensitive, aims, None if seed is None else seed + 1)]
+        others = [
+            *make_planned_setups(
+                chosen, table_survey.sample, table_survey.sensitive, aims, None if seed is None else seed + 1
+            )
+        ]
     pairs = zip(scenes, others, strict=True)
-    return tuple(each for scene, again in pairs for each in ladder(scene, again, known_share=known_share))
+    return tuple(
+        attack for scene, again in pairs for attack in run_attack_scenarios(scene, again, known_share=known_share)
+    )
 
 
 def plan_counts(
@@ -287,18 +299,18 @@ def plan_counts(
     )
     chosen = planned(histogram, rivals=True)
     notices = tuple(plan_notices(chosen, spec, "value"))
-    return Outlook(chosen, (), None, notices, gains=gains(chosen, planned))
+    return Outlook(chosen, (), None, notices, gains=compute_gains(chosen, planned))
 
 
-def outlook(
-    request: Request, found: Survey, draws: Draws, mechanism: str | None = None, *, rivals: bool = False
+def make_outlook(
+    request: Request, table_survey: Survey, draws: Draws, mechanism: str | None = None, *, rivals: bool = False
 ) -> Outlook:
     """Choose a plan, and look at what it leaves open; with a mechanism that was chosen before, if that is repeated."""
     options = request.options
     if mechanism is not None:  # options that were given for other mechanisms have had no effect
-        options = {name: each for name, each in options.items() if name == mechanism}
+        options = {name: option_values for name, option_values in options.items() if name == mechanism}
     chosen = choose(
-        found.histogram,
+        table_survey.histogram,
         request.spec,
         draws,
         mechanism or request.mechanism,
@@ -306,42 +318,52 @@ def outlook(
         options=options,
         rivals=rivals,
     )
-    aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))
-    told = tellings(aims, request.accept_telling)
-    said = [*column_notices(request, found, aims, told), *plan_notices(chosen, request.spec, request.schema.sensitive)]
-    seen = attacks(chosen, found.sample, found.sensitive, aims)
-    return Outlook(chosen, seen, found.uniqueness, (*found.notices, *said), tuple(told))
+    aims = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolved(table_survey.histogram))
+    predictors = measure_predictions(aims, request.accept_telling)
+    notices = [
+        *list_column_notices(request, table_survey, aims, predictors),
+        *plan_notices(chosen, request.spec, request.schema.sensitive),
+    ]
+    exposures = run_planned_attacks(chosen, table_survey.sample, table_survey.sensitive, aims)
+    return Outlook(chosen, exposures, table_survey.uniqueness, (*table_survey.notices, *notices), tuple(predictors))
 
 
-def column_notices(request: Request, found: Survey, aims: Sequence[Target], told: Sequence[Telling]) -> list[Notice]:
+def list_column_notices(
+    request: Request, table_survey: Survey, aims: Sequence[Target], told: Sequence[ColumnPrediction]
+) -> list[Notice]:
     """What the holder should know of public columns that tell something, and do not stop the publication."""
-    said, sample, bound = [], found.sample, request.spec.bound
-    if (alone := found.uniqueness.after.alone) >= MANY_ALONE:
+    notices, sample, bound = [], table_survey.sample, request.spec.bound
+    if (alone := table_survey.uniqueness.after.alone) >= MANY_ALONE:
         sentence = (
             f"{alone:.1%} of the records are alone with their public columns, so whoever knows these finds the person; "
             "put columns into wider ranges (--bins), or leave some out (--drop)."
         )
-        said.append(Notice("records-alone", sentence, None, {"share": alone}))
+        notices.append(Notice("records-alone", sentence, None, {"share": alone}))
     if not sample.is_whole:
         sentence = (
             f"what public columns tell was looked at for {sample.records:,} of {sample.total:,} records, drawn by key."
         )
-        said.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
-    for each in told:
-        if each.is_telling and each.columns[0] in request.accept_telling:
-            numbers: dict[str, Figure] = {"guessed": each.right, "blindly": each.blindly}
-            said.append(Notice("telling-column", f"{each.words}; this was accepted.", each.columns[0], numbers))
-        elif each.is_coarser and not each.is_telling and each.columns[0] not in request.accept_telling:
-            sentence = (
-                f"public column {each.columns[0]!r} is a coarser form of {each.about!r}, and tells that much of "
-                f"everybody's value for certain; leave it out (--drop {shlex.quote(each.columns[0])})."
+        notices.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
+    for predictor in told:
+        if predictor.is_telling and predictor.columns[0] in request.accept_telling:
+            numbers: dict[str, Figure] = {"guessed": predictor.right, "blindly": predictor.blindly}
+            notices.append(
+                Notice("telling-column", f"{predictor.words}; this was accepted.", predictor.columns[0], numbers)
             )
-            said.append(Notice("coarser-column", sentence, each.columns[0]))
+        elif predictor.is_coarser and not predictor.is_telling and predictor.columns[0] not in request.accept_telling:
+            sentence = (
+                f"public column {predictor.columns[0]!r} is a coarser form of {predictor.about!r}, and tells that "
+                "much of "
+                f"everybody's value for certain; leave it out (--drop {shlex.quote(predictor.columns[0])})."
+            )
+            notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
     if bound is None:
-        return said
+        return notices
     for target in aims:
         for name, codes in sample.columns.items():
-            lifted = told_groups(codes, target.held, target.size, float(bound.prior), float(bound.posterior))
+            lifted = count_disclosed_records(
+                codes, target.held, target.size, float(bound.prior), float(bound.posterior)
+            )
             share = lifted / sample.records
             if share >= WORTH_SAYING and name not in request.accept_telling:
                 sentence = (
@@ -349,29 +371,29 @@ def column_notices(request: Request, found: Survey, aims: Sequence[Target], told
                     f"the same {name!r}, a value that is rare in the table (at most {bound.prior}) has more than "
                     f"{bound.posterior}; drop or coarsen the column."
                 )
-                said.append(Notice("telling-groups", sentence, name, {"records": lifted, "share": share}))
-    return said
+                notices.append(Notice("telling-groups", sentence, name, {"records": lifted, "share": share}))
+    return notices
 
 
 def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[Notice]:
     """What the holder should know of the chosen plan; a mechanism does not know the name of the column."""
-    said = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.others else []
+    notices = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.others else []
     if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
-        said += frequent_notice(chosen.histogram, spec.bound, column)
-        said += [] if spec.rows == 1 else [_shared(chosen, spec.bound)]
+        notices += warn_of_frequent_values(chosen.histogram, spec.bound, column)
+        notices += [] if spec.rows == 1 else [_make_shared_bound_notice(chosen, spec.bound)]
     for capability in (ErrorPrediction, PlanExplanation, AttackModel):
         try:
             chosen.mechanism.require(capability)
         except MissingCapabilityError as error:
-            said.append(Notice("capability-missing", str(error), None, {"capability": error.capability}))
-    return [*said, *(replace(remark, column=column) for remark in chosen.remarks)]
+            notices.append(Notice("capability-missing", str(error), None, {"capability": error.capability}))
+    return [*notices, *(replace(remark, column=column) for remark in chosen.remarks)]
 
 
-def _shared(chosen: Chosen, bound: BreachBound) -> Notice:
+def _make_shared_bound_notice(chosen: Chosen, bound: BreachBound) -> Notice:
     """What it costs that the rows of a person share the bound."""
     even = [
-        even_error(chosen.mechanism, each, chosen.mechanism.options(), Draws.secret(), chosen.histogram)
-        for each in (bound, bound.for_rows(1))
+        compute_even_error(chosen.mechanism, row_bound, chosen.mechanism.options(), Draws.secret(), chosen.histogram)
+        for row_bound in (bound, bound.for_rows(1))
     ]
     factor = (even[0] or math.inf) / (even[1] or math.inf)
     sentence = (
@@ -385,19 +407,19 @@ def _shared(chosen: Chosen, bound: BreachBound) -> Notice:
 
 def notice_codes() -> tuple[str, ...]:
     """The code of every notice that there can be, those of the mechanisms' remarks after the others."""
-    explanations = [each.explanation for each in REGISTRY.values() if each.explanation is not None]
-    return tuple(dict.fromkeys((*CODES, *(code for each in explanations for code in each.remark_codes))))
+    explanations = [item.explanation for item in REGISTRY.values() if item.explanation is not None]
+    return tuple(dict.fromkeys((*CODES, *(code for item in explanations for code in item.remark_codes))))
 
 
-def check_publishable(request: Request, found: Survey, seen: Outlook) -> None:
+def check_publishable(request: Request, table_survey: Survey, seen: Outlook) -> None:
     """Refuse what nobody could count in, and what would protect less than it seems to."""
     chosen = seen.chosen
     chosen.mechanism.plan_rules.check_countable(chosen.plan)
     check_cells(chosen, request.spec)
     if request.schema.compound and not chosen.mechanism.covers_predicates:
         check_parts(chosen, request.spec, request.schema.compound)
-    check_telling([each for each in seen.tellings if each.columns[0] not in request.accept_telling])
+    check_telling([predictor for predictor in seen.tellings if predictor.columns[0] not in request.accept_telling])
     if not request.accept_exposure:
         check_lifted(seen.exposures, chosen.mechanism)
     if chosen.mechanism.guarantee is Guarantee.MARGINAL_PRIOR and not request.accept_marginal_prior:
-        check_breaches(breaches(chosen, found.sample), request.breach_limit)
+        check_breaches(measure_breaches(chosen, table_survey.sample), request.breach_limit)

@@ -19,9 +19,9 @@ UNPRINTABLE = re.compile(
 """The joiners U+200C and U+200D are invisible too; Persian and the languages of India are written with them."""
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""The text with each such character written as Python writes it: `\x1b`, `\u202e`."""
-    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def is_printable(text: str) -> bool:
@@ -29,18 +29,18 @@ def is_printable(text: str) -> bool:
     return UNPRINTABLE.search(text) is None
 
 
-def without_passwords(text: str) -> str:
+def hide_passwords(text: str) -> str:
     """The text without what may be a password in an address: too much is taken out rather than too little."""
     text = re.sub(r"(?i)([a-z][a-z0-9+.-]*:/{1,2}[^\s/@:]*):.*@", r"\1:***@", text, flags=re.DOTALL)
     return re.sub(r"(?i)(pass(?:word|wd|phrase)?=)[^\s&'\"]+", r"\1***", text)
 
 
-def printable_lines(text: str) -> str:
+def escape_lines(text: str) -> str:
     """The same for a text of our own that is broken into lines."""
-    return "\n".join(map(printable, text.split("\n")))
+    return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
-def printable_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """JSON that means the same, and holds no such character besides the line breaks between its parts."""
     lines = text.split("\n")
-    return "\n".join(UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], line) for line in lines)
+    return "\n".join(UNPRINTABLE.sub(lambda match: json.dumps(match[0])[1:-1], line) for line in lines)

@@ -26,7 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sfumato._terminal_safe import printable, without_passwords
+from sfumato._terminal_safe import escape_unprintable, hide_passwords
 
 
 class SfumatoError(Exception):
@@ -47,7 +47,7 @@ class SfumatoError(Exception):
 
 
 def _line(sentence: str) -> str:
-    return printable(without_passwords(" ".join(sentence.splitlines())))
+    return escape_unprintable(hide_passwords(" ".join(sentence.splitlines())))
 
 
 class SpecError(SfumatoError, ValueError):
@@ -139,9 +139,9 @@ class InternalError(SfumatoError):
     kind = "internal"
 
 
-def reason(error: OSError) -> str:
+def explain_os_error(error: OSError) -> str:
     """What the operating system or a store says, without what libraries say around it."""
     if error.errno:
         return os.strerror(error.errno)
-    said = re.search(r"AWS Error ([A-Z_]+)", str(error))
-    return said[1].replace("_", " ").lower() if said else type(error).__name__
+    match = re.search(r"AWS Error ([A-Z_]+)", str(error))
+    return match[1].replace("_", " ").lower() if match else type(error).__name__

@@ -31,7 +31,7 @@ from sfumato._query.arrow_answers import Tabular
 from sfumato._query.estimate import Estimate
 from sfumato._query.notebook_html import MOST_ROWS
 from sfumato._query.parser.allowed_sql import parse
-from sfumato._query.parser.answer_names import output_names
+from sfumato._query.parser.answer_names import make_output_names
 from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.cli.answers import show_answer
 from sfumato.cli.render import GuardedConsole
@@ -285,7 +285,7 @@ def test_unnamed_numbers_have_names_that_need_no_quotes(asked: dict[str, Tabular
     ],
 )
 def test_columns_that_nobody_named_are_called_by_their_words(columns: str, names: list[str]) -> None:
-    found = output_names(parse(f"SELECT {columns} FROM release").expressions)
+    found = make_output_names(parse(f"SELECT {columns} FROM release").expressions)
     assert found == names
     assert all(name.isidentifier() for name in found)
 

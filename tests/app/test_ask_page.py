@@ -36,7 +36,7 @@ from releases import WAYS, accepting, known_key, people, published_by
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query.exact_intervals import FEW
-from sfumato._query.intervals import intervals
+from sfumato._query.intervals import compute_intervals
 from sfumato._query.release import Release
 from sfumato._release.description import Description
 from sfumato._report import ask_page
@@ -248,7 +248,7 @@ def test_intervals_of_any_count_are_those_of_the_library(hostile: Release, tmp_p
         chances = moments["chances"] and np.array(moments["chances"])[:, np.newaxis]
         few += chances is not None and bool((moments["most"] - moments["least"]) * chances[1, 0] < FEW)
         lines = {name: np.array([float(each)]) for name, each in moments.items() if name != "chances"}
-        expected = np.concatenate(intervals(Moments(**lines, chances=chances), level))
+        expected = np.concatenate(compute_intervals(Moments(**lines, chances=chances), level))
         assert ends == pytest.approx(expected, rel=1e-6, abs=1e-6), (moments, level)
     assert few > len(cases) / 2
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import fail, people, run, write_csv
-from sfumato._release.manifest import manifest_digest
+from sfumato._release.manifest import compute_manifest_digest
 
 QUESTION = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
 
@@ -61,7 +61,7 @@ def edit(release: Path, change: Callable[[dict[str, Any]], Any], *, sign: bool =
     written = json.loads(path.read_text(encoding="utf-8"))
     change(written)
     if sign:
-        written["sfumato"]["digest"] = manifest_digest(written)
+        written["sfumato"]["digest"] = compute_manifest_digest(written)
     path.write_text(json.dumps(written), encoding="utf-8")
 
 

@@ -43,7 +43,7 @@ from command_line import (
 from releases import fit_digests
 from sfumato import BreachBound, Histogram, cli
 from sfumato._core.exact_numbers import Exact
-from sfumato._core.option_fields import option, options_of
+from sfumato._core.option_fields import list_flags, option
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._request.requirement_kinds import REQUESTS
@@ -96,7 +96,7 @@ def panels(shown: str) -> dict[str, str]:
 
 
 def flags_of(mechanism: AnyMechanism) -> list[str]:
-    return [flag.name for _, flag in options_of(mechanism.options)]
+    return [flag.name for _, flag in list_flags(mechanism.options)]
 
 
 @pytest.mark.parametrize("name", ["plan", "publish"])

@@ -24,8 +24,8 @@ from sfumato._planning.mechanism_choice import choose
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato._verify.against_original import verify
-from sfumato._verify.plan_checks import check_parts, part_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import Coin
+from sfumato._verify.plan_checks import check_parts, compute_part_posteriors
+from sfumato._verify.reference_distributions.reference_distribution import ValueRetention
 from sfumato.errors import InfeasibleError, QueryError
 from sfumato.mechanisms._randomized_response import small_domain
 from slow_counts import SlowRelease, Test, everything
@@ -347,7 +347,7 @@ def test_column_is_checked_by_the_plan_itself() -> None:
 
 
 @st.composite
-def cells(draw: st.DrawFn) -> list[Coin]:
+def cells(draw: st.DrawFn) -> list[ValueRetention]:
     """A cell of combinations of two columns with one retention, or one for each; drawn evenly, or by some law."""
     values = draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=2, max_size=7, unique=True))
     one = draw(st.fractions(0, Fraction(9, 10), max_denominator=20))
@@ -355,17 +355,18 @@ def cells(draw: st.DrawFn) -> list[Coin]:
     weights = draw(st.lists(st.integers(0, 5), min_size=len(values), max_size=len(values)))
     drawn = [Fraction(each, sum(weights)) for each in weights] if any(weights) else [None] * len(values)
     return [
-        Coin(value, draw(st.integers(1, 20)), draw(retentions), each) for value, each in zip(values, drawn, strict=True)
+        ValueRetention(value, draw(st.integers(1, 20)), draw(retentions), each)
+        for value, each in zip(values, drawn, strict=True)
     ]
 
 
-NEVER_SHOWN = Coin(("b", 0), 1, Fraction(0), Fraction(0))
+NEVER_SHOWN = ValueRetention(("b", 0), 1, Fraction(0), Fraction(0))
 
 
 @settings(max_examples=examples(60))
-@example([Coin(("a", 0), 1, Fraction(1, 10), Fraction(1)), NEVER_SHOWN])
+@example([ValueRetention(("a", 0), 1, Fraction(1, 10), Fraction(1)), NEVER_SHOWN])
 @given(cells())
-def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[Coin]) -> None:
+def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[ValueRetention]) -> None:
     brute: dict[Any, Fraction] = {}
     for seen in cell:
         drawn = Fraction(1, len(cell)) if seen.drawn is None else seen.drawn
@@ -375,7 +376,7 @@ def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[Coin]) -> None:
         for part in {entry.value[0] for entry in cell}:  # type: ignore[index]
             mine = sum(each for each, entry in zip(chances, cell, strict=True) if entry.value[0] == part)  # type: ignore[index]
             brute[part] = max(brute.get(part, Fraction(0)), Fraction(mine) / sum(chances))
-    assert dict(part_posteriors(cell, 0)) == brute
+    assert dict(compute_part_posteriors(cell, 0)) == brute
 
 
 def test_bounds_for_combinations_are_refused(desk: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from command_line import complaint, publishing, run, succeed
 from releases import BOUND
 from sfumato import Request, Schema, SparkEngine, publish
-from sfumato._engines.spark_engine import usual_engine
+from sfumato._engines.spark_engine import choose_engine
 from sfumato.errors import MissingExtraError
 
 LACKS = "Spark is not installed; install it (pip install 'sfumato[spark]')."
@@ -64,5 +64,5 @@ def test_request_file_may_name_a_table_of_spark(desk: Path) -> None:
 
 
 def test_engine_of_anything_but_a_frame_is_this_machine() -> None:
-    assert not isinstance(usual_engine("people.csv"), SparkEngine)
-    assert not isinstance(usual_engine(None), SparkEngine)
+    assert not isinstance(choose_engine("people.csv"), SparkEngine)
+    assert not isinstance(choose_engine(None), SparkEngine)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from command_line import complaint, content, fail, people, run, succeed, write_csv, write_csv_rows, write_parquet
-from sfumato._commands.request_draft import quoted, said_path
+from sfumato._commands.request_draft import format_table_path, quote_toml
 from sfumato._profile import role_guessing
 from sfumato._readers.open_table import open_source
-from sfumato.cli.request_file import known_keys
+from sfumato.cli.request_file import list_keys
 
 ROWS = 3000
 
@@ -222,7 +222,7 @@ def test_every_key_that_is_written_is_known(hospital: Path) -> None:
     keys = set(re.findall(r"^#? ?([a-z_]+) = ", drafted(hospital), re.MULTILINE))
     ranged = {"age", "admitted", "labs", "income", "diagnosis"}
     rows_of_a_person = {"one_row", "rows_per_person", "surplus"}
-    assert keys - ranged - rows_of_a_person <= {*known_keys()}
+    assert keys - ranged - rows_of_a_person <= {*list_keys()}
 
 
 # ---------------------------------------------------------------------------------------------- nothing of the table
@@ -284,11 +284,11 @@ def test_smallest_and_largest_value_are_never_edges(desk: Path) -> None:
 
 def test_file_says_the_path_and_never_a_password() -> None:
     target = Path("requests/request.toml")
-    assert said_path("data/people.csv", target) == "../data/people.csv"
-    assert said_path("/data/people.csv", target) == "/data/people.csv"
-    assert said_path("db://ann:secret@host/people", target) == "db://host/people"
-    assert said_path("db://ann:sec/r@et@host/people", target) == "db://host/people"
-    assert said_path("db://ann:se@cret@host/people", target) == "db://host/people"
+    assert format_table_path("data/people.csv", target) == "../data/people.csv"
+    assert format_table_path("/data/people.csv", target) == "/data/people.csv"
+    assert format_table_path("db://ann:secret@host/people", target) == "db://host/people"
+    assert format_table_path("db://ann:sec/r@et@host/people", target) == "db://host/people"
+    assert format_table_path("db://ann:se@cret@host/people", target) == "db://host/people"
 
 
 # ----------------------------------------------------------------------------------------------------------- odd tables
@@ -326,8 +326,8 @@ def test_names_of_columns_cannot_leave_their_line(desk: Path) -> None:
     assert tomllib.loads(text)["columns"]["sensitive"] == [names[1], names[3]]
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
     for name in names:
-        assert tomllib.loads(f"{quoted(name)} = {quoted(name)}") == {name: name}
-        assert quoted(name) in text
+        assert tomllib.loads(f"{quote_toml(name)} = {quote_toml(name)}") == {name: name}
+        assert quote_toml(name) in text
 
 
 def test_odd_columns_are_left_out(desk: Path) -> None:

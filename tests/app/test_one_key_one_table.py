@@ -27,7 +27,7 @@ from postgres_server import Server, serving
 from releases import WAYS, known_key
 from sfumato import BreachBound, Request, Schema, publish
 from sfumato._core.random_draws import Draws
-from sfumato._planning.plan_file import PlanFile, Remembered
+from sfumato._planning.plan_file import PlanFile, RequestRecord
 from sfumato._readers.open_table import open_source
 from sfumato._readers.reader_registry import READERS
 from sfumato.errors import ReleaseFormatError
@@ -269,7 +269,7 @@ def test_key_is_bound_to_content_and_request(
     one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]]
 ) -> None:
     key = Draws.unsafe_test_key("ab" * 32)
-    bound = [Remembered(request).bind(key, fingerprint) for fingerprint, request in (one, other)]
+    bound = [RequestRecord(request).bind(key, fingerprint) for fingerprint, request in (one, other)]
     assert (bound[0].key == bound[1].key) == (one == other)
     assert key.key not in {each.key for each in bound}
 

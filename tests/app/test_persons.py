@@ -24,7 +24,7 @@ from sfumato import (
     publish,
     verify,
 )
-from sfumato._release.manifest import MANIFEST, README, manifest_digest
+from sfumato._release.manifest import MANIFEST, README, compute_manifest_digest
 
 BOUND = BreachBound("1/10", "1/2")
 ROWS = 60
@@ -138,7 +138,7 @@ def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) ->
     )
     assert alone.release.manifest.design.retention > retention
     written["sfumato"]["design"]["retention"] = str(alone.release.manifest.design.retention)
-    written["sfumato"]["digest"] = manifest_digest(written)
+    written["sfumato"]["digest"] = compute_manifest_digest(written)
     (Path("release") / MANIFEST).write_text(json.dumps(written))
     with pytest.raises(ReleaseFormatError, match="its promise is untrue"):
         verify("release")

@@ -17,7 +17,7 @@ import toy_mechanism as toy
 from command_line import BOUND, Outcome, people, run_apart, write_parquet
 from sfumato._planning.mechanism_choice import choose
 from sfumato._request.requirements import BreachBound
-from sfumato._verify.reference_distributions import LAWS
+from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.errors import SpecError
 from sfumato.mechanisms import MECHANISMS, REGISTRY, VERIFIERS, Mechanism, Registry, missing, register
 from sfumato.mechanisms._randomized_response import uniform
@@ -139,9 +139,9 @@ def test_two_plugins_of_one_name_are_one_and_a_refusal(desk: Path) -> None:
 @pytest.fixture
 def registered() -> Iterator[None]:
     register(toy.MECHANISM)
-    LAWS.register(toy.NAME, toy.LAW)
+    REFERENCE_DISTRIBUTIONS.register(toy.NAME, toy.LAW)
     yield
-    for registry in (REGISTRY, LAWS):
+    for registry in (REGISTRY, REFERENCE_DISTRIBUTIONS):
         del registry[toy.NAME]
 
 

@@ -12,7 +12,7 @@ import pytest
 from command_line import TEST_KEY, content, fail, people, run, succeed, write_csv
 from releases import read_json
 from sfumato.cli.app import build
-from sfumato.cli.request_file import BY_COLUMN, PATH, SECTIONS, known_keys
+from sfumato.cli.request_file import BY_COLUMN, PATH, SECTIONS, list_keys
 
 REQUEST = """
 [table]
@@ -138,9 +138,9 @@ def test_every_option_is_a_key_but_those_of_telling() -> None:
         for option in build().commands[name].params:
             (long,) = [each for each in option.opts if each.startswith("--")] or [None]
             key = (long or "--path").removeprefix("--").replace("-", "_")
-            assert key in known_keys() or key in told, key
-            if key in known_keys():
-                assert known_keys()[key].parameter == option.name
+            assert key in list_keys() or key in told, key
+            if key in list_keys():
+                assert list_keys()[key].parameter == option.name
 
 
 # ------------------------------------------------------------------------------------------------------------ who wins
@@ -292,8 +292,8 @@ def test_refusal_is_told_to_machines(desk: Path) -> None:
 
 def test_nearest_key_is_the_one_that_was_meant() -> None:
     """Of each key, what is left without one letter is nearest to it, or to another key that it nearly is."""
-    known = list(known_keys())
+    known = list(list_keys())
     for key in known:
         (nearest,) = difflib.get_close_matches(key[1:], known, 1, 0)
         assert nearest == key or len(key) <= 6
-    assert not {*SECTIONS, *BY_COLUMN} & {*known_keys()} - {PATH, "bins", "publish_at"}
+    assert not {*SECTIONS, *BY_COLUMN} & {*list_keys()} - {PATH, "bins", "publish_at"}

@@ -26,7 +26,7 @@ from sfumato._core.object_store import Address
 from sfumato._engines import shuffle
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
-from sfumato._readers.reader_registry import READERS, reader_of_file
+from sfumato._readers.reader_registry import READERS, find_reader_of_file
 from sfumato._release.manifest import MANIFEST
 from sfumato.errors import ReleaseFormatError, SourceError, TargetError
 from store_server import Store, make_bucket, serving
@@ -374,7 +374,7 @@ def test_every_kind_of_file_is_read_from_a_store(bucket: str, desk: Path) -> Non
     rows = "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
     given = {path.name: path.read_bytes() for path in desk.glob("a.*")}
     given |= {"a.csv.gz": gzip.compress(text), "a.jsonl": rows}
-    tried = {reader.name for name in given if (reader := reader_of_file(Path(name)))}
+    tried = {reader.name for name in given if (reader := find_reader_of_file(Path(name)))}
     assert tried | {"SAS"} == {reader.name for reader in READERS.values() if reader.reads_stores}
     for name, content in given.items():
         (address(bucket) / name).put(content)

@@ -13,7 +13,7 @@ from command_line import people, run, succeed, write_parquet
 from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan, publish, verify
 from sfumato._core.random_draws import Draws
 from sfumato._report import ask_page
-from sfumato._verify.reference_distributions import LAWS
+from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.errors import InternalError, MissingCapabilityError
 from sfumato.mechanisms import REGISTRY, missing
 
@@ -24,7 +24,7 @@ FLAGS = ("--prior", "1/10", "--posterior", "1/2")
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
-    monkeypatch.setitem(LAWS, toy.NAME, toy.LAW)
+    monkeypatch.setitem(REFERENCE_DISTRIBUTIONS, toy.NAME, toy.LAW)
 
 
 @pytest.fixture
@@ -173,6 +173,6 @@ def test_page_of_a_mechanism_without_a_script_is_refused(release: Release, monke
 def test_release_of_an_unknown_mechanism_is_refused_by_its_name(desk: Path, table: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
-        patch.setitem(LAWS, toy.NAME, toy.LAW)
+        patch.setitem(REFERENCE_DISTRIBUTIONS, toy.NAME, toy.LAW)
         publish(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME), "release")
     assert "'toy', unknown to this version" in run("info", "release").err

@@ -119,7 +119,7 @@ def surveyed(
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
     request = Request(given_input.table, schema=schema, **way.request(mechanism))
-    request, found = _publication_plan.surveyed(request, source, engine, folder, draws, keeps=True)
+    request, found = _publication_plan.survey_table(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)

@@ -27,7 +27,7 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
-from sfumato.mechanisms._randomized_response.operators import Coins
+from sfumato.mechanisms._randomized_response.operators import RetentionDraws
 from sfumato.mechanisms._subset_selection import subset
 
 DRAWS = Draws.unsafe_test_key("e7" * 32)
@@ -122,7 +122,7 @@ bounds = st.tuples(parts, parts, parts).map(
 )
 
 
-def _finest(coins: Coins) -> int:
+def _finest(coins: RetentionDraws) -> int:
     return int(coins.outcomes.max())
 
 

@@ -25,7 +25,7 @@ from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._risk.attackers import predictive_columns
-from sfumato._risk.attackers.naive_bayes import Beliefs, learned
+from sfumato._risk.attackers.naive_bayes import Beliefs, learn_from_buckets
 from sfumato._verify.reference_distributions import score_tests
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import REGISTRY, _decoys
@@ -113,7 +113,7 @@ def _bucket_release(related: bool, diversity: int) -> tuple[Codes, Beliefs]:
     contents = anatomy.bucket_table.list_contents(plan)
     assert contents is not None
     lines = [np.concatenate(each).astype(np.int64) for each in zip(*contents.batches(1 << 20), strict=True)]
-    return codes, learned(shown.astype(np.int64), Holdings(*lines, domain_size=24), columns, 5)
+    return codes, learn_from_buckets(shown.astype(np.int64), Holdings(*lines, domain_size=24), columns, 5)
 
 
 @pytest.mark.slow

@@ -31,14 +31,14 @@ from hypothesis import strategies as st
 
 from enumeration import Law, Shown, replaced_by, shown_by, transition_law, whole_law
 from releases import people, published_by
-from sfumato._core.arrays import Words
+from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.random_slots import Slots
 from sfumato._planning.mechanism_choice import choose
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._records.bucket_records import Buckets
 from sfumato._records.level_records import LeveledSets
-from sfumato._records.set_records import Sets, packed
+from sfumato._records.set_records import Sets, convert_bits_to_arrow
 from sfumato._records.tally import Holdings, Tally
 from sfumato._records.value_records import Values
 from sfumato._request.group_requirements import DecoyGroups, Diversity, ShareCap
@@ -46,7 +46,7 @@ from sfumato._request.guarantee import Guarantee
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
-from sfumato._verify.reference_distributions import LAWS, law_of
+from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS, find_distribution
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError, SpecError
 from sfumato.mechanisms import REGISTRY, UNNAMED, _decoys, mechanism_of, missing
 from sfumato.mechanisms._bucketization import anatomy, buckets
@@ -203,7 +203,9 @@ class Case:
                 return Tally.of_one(np.zeros(observation.width, dtype=np.int64), 0)
             replaced = replaced_by(list(release), self.size)
             names = pa.array([observation.levels[number] for number in np.asarray(replaced.cells)])
-            counts = np.array(list(release.values())) @ observation.entries(names, packed(replaced.values))
+            counts = np.array(list(release.values())) @ observation.entries(
+                names, convert_bits_to_arrow(replaced.values)
+            )
             return Tally.of_one(counts, rows)
         if isinstance(observation, Sets):
             members = [sum(count for shown, count in release.items() if place in shown) for place in range(self.size)]
@@ -482,11 +484,11 @@ def test_the_guarantee_is_a_known_one(name: str) -> None:
     assert CASES[name][0].is_dealt == (guarantee is Guarantee.BUCKET_ONLY)
     # Releases of fine-grain said once that they hold for every prior; these can still be verified.
     before = [Guarantee.ANY_PRIOR] if name == "fine-grain" else []
-    assert list(law_of(name).guarantees) == [guarantee, *before]
+    assert list(find_distribution(name).guarantees) == [guarantee, *before]
 
 
 def test_every_mechanism_has_a_law_and_every_law_a_mechanism() -> None:
-    assert set(LAWS) == set(REGISTRY)
+    assert set(REFERENCE_DISTRIBUTIONS) == set(REGISTRY)
 
 
 @every_mechanism
@@ -657,7 +659,10 @@ def test_everything_that_is_shown_can_be_counted(case: Case) -> None:
 @every_case
 def test_the_audit_reads_from_the_design_what_the_mechanism_shows(case: Case) -> None:
     """By code of its own: the law knows the published JSON and nothing else."""
-    ours, theirs = case.mechanism.make_encoding(case.design), law_of(case.mechanism_name).shown(case.design.to_json())
+    ours, theirs = (
+        case.mechanism.make_encoding(case.design),
+        find_distribution(case.mechanism_name).shown(case.design.to_json()),
+    )
     assert type(ours) is type(theirs)
     if isinstance(ours, Values) and isinstance(theirs, Values):
         assert _symbols(ours) == _symbols(theirs)
@@ -1849,7 +1854,7 @@ def _released(case: Case, cuts: Sequence[int]) -> list[Shown]:
     before, first, shown = np.zeros(case.size, dtype=np.int64), 0, []
     for last in (*cuts, len(codes)):
         batch = codes[first:last]
-        mine: Words | None = slots(batch, before) if case.mechanism.uses_slots else None
+        mine: RandomBits | None = slots(batch, before) if case.mechanism.uses_slots else None
         shown += shown_by(case.mechanism.perturb(plan, batch, mine, DRAWS, first), case.size)
         before, first = before + np.bincount(batch, minlength=case.size), last
     return shown

@@ -25,9 +25,9 @@ Mechanism(
     replace=uniform.replace,
     design=uniform.design,
     read_design=uniform.read_design,
-    shown=uniform.shown,
+    shown=uniform.make_encoding,
     methods=ONE_CELL,
-    promise=uniform.promise,
+    promise=uniform.state_guarantee,
 )
 """
 

@@ -28,7 +28,7 @@ from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCa
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec, Tolerance
 from sfumato._verify.file_checks import FIT, README_TEXT, verify_folder
-from sfumato._verify.reference_distributions import law_of
+from sfumato._verify.reference_distributions import find_distribution
 from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
@@ -285,7 +285,7 @@ def test_releases_of_fine_grain_said_more_than_they_kept_and_still_verify(tmp_pa
 def test_release_says_no_more_of_its_guarantee_than_when_it_was_written(name: str) -> None:
     """Only the name that a past version wrote is taken beside that of today."""
     ours = json.loads((HERE / name / MANIFEST).read_text())["sfumato"]
-    known = law_of(ours["mechanism"]).guarantees
+    known = find_distribution(ours["mechanism"]).guarantees
     assert ours.get("guarantee", known[0]) in known
     written = [json.loads((HERE / each / MANIFEST).read_text())["sfumato"] for each in RELEASES]
     past = {each.get("guarantee", known[0]) for each in written if each["mechanism"] == ours["mechanism"]}

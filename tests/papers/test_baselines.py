@@ -12,7 +12,7 @@ from scipy import stats
 
 from papers.baselines.distribution_based import count, redraw
 from papers.baselines.laplace import answer
-from sfumato._comparison.comparison_baselines import laplace_scale
+from sfumato._comparison.comparison_baselines import compute_laplace_scale
 from sfumato.errors import MissingExtraError, SchemaError, SpecError
 from statistical.support import (
     ALPHA,
@@ -120,7 +120,7 @@ def test_laplace_answers_follow_the_law_of_laplace() -> None:
 
 @given(st.floats(1e-6, 100))
 def test_scale_is_confirmed_by_opendp(epsilon: float) -> None:
-    assert laplace_scale(epsilon) == pytest.approx(1 / epsilon, rel=1e-14)
+    assert compute_laplace_scale(epsilon) == pytest.approx(1 / epsilon, rel=1e-14)
     assert len(answer([3, 4], epsilon)) == 2
 
 

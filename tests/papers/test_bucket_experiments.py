@@ -28,7 +28,7 @@ from papers.multiple_sized_bucketization.running_times import (
     programme_beside,
     split,
 )
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import rounds, top_down
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import generate_rounds, split_top_down
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_caps_of_the_thesis_allow_buckets_up_to_50() -> None:
 
 def test_every_round_of_top_down_loses_less_than_the_one_before_it() -> None:
     problem = posed(OCCUPATIONS.counts(Conditions(), 10_000))
-    found = list(rounds(problem))
+    found = list(generate_rounds(problem))
     assert len(found) > 2
     assert all(after.loss < before.loss for before, after in pairwise(found))
     assert {setting.records for setting in found} == {10_000}
-    assert found[-1] == top_down(problem)
+    assert found[-1] == split_top_down(problem)
 
 
 def test_a_programme_that_was_stopped_early_is_neither_quicker_nor_slower() -> None:

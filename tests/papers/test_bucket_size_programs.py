@@ -11,8 +11,8 @@ from papers.baselines.assignment_program import solve
 from papers.baselines.two_size_programs import fully_pruned, loss_pruned, unpruned
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
-from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
+from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 PROGRAMS = [unpruned, loss_pruned, fully_pruned]
 SMALL = [case for case in CASES if sum(case.counts) < 1000 and (case.two or case.optimum is not None)]
@@ -34,7 +34,7 @@ def pairs_or_none(method: Callable[[Problem], Setting], problem: Problem) -> tup
 def test_program_finds_what_the_closed_form_finds(program: Callable[[Problem], Setting]) -> None:
     none = 0
     for _, problem in seeded_requests(seed=21, number=800):
-        expected = pairs_or_none(two_sizes, problem)
+        expected = pairs_or_none(find_best_two_sizes, problem)
         assert pairs_or_none(program, problem) == expected
         none += expected is None
     assert 0 < none < 600
@@ -89,7 +89,7 @@ def test_assignment_program_agrees_with_the_optimum(whole_records: bool) -> None
         answer = solve(problem, seconds=10, whole_records=whole_records)
         assert answer.is_finished
         try:
-            expected: int | None = optimal(problem).setting.loss
+            expected: int | None = find_optimal_setting(problem).setting.loss
         except Blocked:
             expected = None
         assert answer.loss == expected
@@ -111,4 +111,4 @@ def test_assignment_program_stops_at_its_limit() -> None:
     (case,) = (case for case in CASES if case.name == "occ-like-300000-theta-4")
     answer = solve(posed(case), seconds=0.5)
     assert not answer.is_finished
-    assert answer.bound <= optimal(posed(case)).setting.loss
+    assert answer.bound <= find_optimal_setting(posed(case)).setting.loss

@@ -29,24 +29,24 @@ from papers.baselines.two_size_programs import fully_pruned, loss_pruned
 from selection import examples
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, CapBelowShare, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, is_valid
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import round_robin
-from sfumato.mechanisms._bucketization.buckets.share_caps import floors
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
-from sfumato.mechanisms._bucketization.buckets.two_sizes import fillable, pairs_of, two_sizes
+from sfumato.mechanisms._bucketization.buckets.share_caps import compute_floors
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import count_fillable_buckets, find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]
-METHODS = [two_sizes, loss_pruned, fully_pruned]
+METHODS = [find_best_two_sizes, loss_pruned, fully_pruned]
 
 
 def posed(counts: Sequence[int], caps: Sequence[Fraction], sizes: Sequence[int]) -> Problem:
     """A problem of exactly these sizes, whether or not buckets of them can be filled."""
-    return Problem(np.array(counts, dtype=np.int64), np.array(sizes, dtype=np.int64), floors(caps, sizes))
+    return Problem(np.array(counts, dtype=np.int64), np.array(sizes, dtype=np.int64), compute_floors(caps, sizes))
 
 
 def gamma(total: int, small: int, large: int) -> list[Pair]:
     """Γ, as the code steps through it."""
-    row = pairs_of(total, small, large)
+    row = list_pairs(total, small, large)
     if row is None:
         return []
     return [(row.first - step * row.given, row.second + step * row.taken) for step in range(row.steps + 1)]
@@ -94,7 +94,7 @@ def test_lemma_1_some_bucketization_exists_exactly_where_caps_are_at_least_the_s
     if exists:
         problem = pose(request.counts, request.caps, 1, total)
         assert is_valid(problem, Setting.of([(total, 1)]))
-        assert is_valid(problem, optimal(problem).setting)
+        assert is_valid(problem, find_optimal_setting(problem).setting)
     else:
         with pytest.raises(Blocked) as caught:
             pose(request.counts, request.caps, 1, total)
@@ -118,8 +118,8 @@ def test_lemma_1_has_no_converse_where_the_size_is_limited(
     exact = [Fraction(cap) for cap in caps]
     assert all(cap >= Fraction(count, sum(counts)) for count, cap in zip(counts, exact, strict=True))
     with pytest.raises(Blocked):
-        optimal(pose(counts, exact, *sizes))
-    optimal(pose(counts, exact, sizes[0], sum(counts)))
+        find_optimal_setting(pose(counts, exact, *sizes))
+    find_optimal_setting(pose(counts, exact, sizes[0], sum(counts)))
 
 
 # -------------------------------------------------------------------------------------------------------------- Lemma 2
@@ -190,7 +190,7 @@ def test_lemma_4_pairs_of_sizes_that_cannot_win_are_all_that_is_left_out(
     """
     counts, caps = table
     sizes = range(smallest, smallest + span + 1)
-    alone = [pairs_or_none(two_sizes, posed(counts, caps, pair)) for pair in itertools.combinations(sizes, 2)]
+    alone = [pairs_or_none(find_best_two_sizes, posed(counts, caps, pair)) for pair in itertools.combinations(sizes, 2)]
     found = [Setting(pairs) for pairs in alone if pairs is not None]
     best = min(found, key=lambda setting: setting.loss, default=None)  # the first of equals
     for method in METHODS:
@@ -202,7 +202,7 @@ def test_lemma_4_the_first_feasible_pair_is_cheapest_and_need_not_be_valid() -> 
     problem = posed((4, 4, 4, 8, 8), [Fraction(2, 7)] * 3 + [Fraction(4, 7)] * 2, (2, 4))
     row = gamma(28, 2, 4)
     assert [is_valid(problem, setting_of((2, 4), pair)) for pair in row] == [False] * 4 + [True] * 4
-    assert two_sizes(problem) == setting_of((2, 4), row[4])
+    assert find_best_two_sizes(problem) == setting_of((2, 4), row[4])
 
 
 def test_lemma_4_the_printed_cutoff_reaches_beyond_the_row_and_keeps_equals() -> None:
@@ -237,7 +237,7 @@ def test_lemma_5_the_small_size_can_be_filled_on_a_suffix_and_the_large_size_on_
     assert small == sorted(small)
     assert large == sorted(large, reverse=True)
     for column, found in enumerate((small, large)):
-        assert found == [pair[column] <= fillable(problem)[column] for pair in row]
+        assert found == [pair[column] <= count_fillable_buckets(problem)[column] for pair in row]
 
 
 # ------------------------------------------------------------------------------------------------------- Lemmas 6 and 7
@@ -258,7 +258,7 @@ class Room:
 
     @cached_property
     def floors(self) -> Pair:
-        small, large = floors([self.cap], self.sizes)[0].tolist()
+        small, large = compute_floors([self.cap], self.sizes)[0].tolist()
         return small, large
 
     @property
@@ -416,5 +416,5 @@ def test_theorem_2_the_best_of_two_sizes_is_the_first_valid_pair(table: Table, s
         assert pairs_or_none(method, problem) == (None if expected is None else expected.pairs)
     if expected is not None:
         assert expected.loss == min(setting_of(sizes, pair).loss for pair in valid)
-        assert optimal(problem).setting == expected
-        assert top_down(problem) == expected
+        assert find_optimal_setting(problem).setting == expected
+        assert split_top_down(problem) == expected

@@ -22,10 +22,10 @@ from papers.multiple_sized_bucketization.printed_problems import (
 )
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.size_methods import choose
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
-from sfumato.mechanisms._bucketization.buckets.two_sizes import fillable, two_sizes
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import count_fillable_buckets, find_best_two_sizes
 
 SOLVABLE = [case for case in CASES if case.optimum is not None]
 BLOCKED = [case for case in CASES if case.optimum is None]
@@ -41,7 +41,7 @@ def _problem(case: Case) -> Problem:
 
 @pytest.mark.parametrize("case", SOLVABLE, ids=lambda case: case.name)
 def test_the_optimum_of_a_case_is_found_and_proven(case: Case) -> None:
-    found = optimal(_problem(case))
+    found = find_optimal_setting(_problem(case))
     assert (found.setting.loss, found.bound) == (case.optimum, case.optimum)
     assert is_valid(_problem(case), found.setting)
 
@@ -54,7 +54,7 @@ def test_the_optima_of_the_reference_are_valid(case: Case) -> None:
 
 @pytest.mark.parametrize("case", SOLVABLE, ids=lambda case: case.name)
 def test_two_sizes_and_top_down_of_a_case(case: Case) -> None:
-    for method, expected in ((two_sizes, case.two), (top_down, case.top_down)):
+    for method, expected in ((find_best_two_sizes, case.two), (split_top_down, case.top_down)):
         if expected is None:
             with pytest.raises(Blocked):
                 method(_problem(case))
@@ -90,7 +90,7 @@ def test_example_5_optimum() -> None:
     ]
     assert [row[1] - row[2] for row in found("table3-4").rows] == [0, 0, 0, 0, 0, 0, 4, 0, 0]
     for largest in (6, 12):
-        assert optimal(_posed(EXAMPLE_5.counts, "3", "0.02", (2, largest))).setting.loss == 72
+        assert find_optimal_setting(_posed(EXAMPLE_5.counts, "3", "0.02", (2, largest))).setting.loss == 72
 
 
 @pytest.mark.parametrize("name", ["table3-3", "table4-1", "table4-2", "table5-1", "table5-2", "table5-3", "table6-1"])
@@ -145,7 +145,7 @@ def test_examples_10_and_11_conditions() -> None:
     assert "is 6 of 2, 4 of 4, with a loss of 42." in found("ex10").sentence
     assert [row[1] for row in found("ex11").rows] == ["none", "(6, 4) (4, 5) (2, 6) (0, 7)"]
     problem = _posed(EXAMPLE_10.counts, "2", "0", (2, 4))
-    assert fillable(problem).tolist() == [8, 7]
+    assert count_fillable_buckets(problem).tolist() == [8, 7]
     pairs = [(14 - 2 * t, t) for t in range(8)]
     valid = [pair for pair in pairs if is_valid(problem, Setting.of([(2, pair[0]), (4, pair[1])]))]
     assert valid == [(6, 4), (4, 5), (2, 6), (0, 7)]
@@ -167,7 +167,7 @@ def test_example_13_top_down() -> None:
     assert [row[1:3] for row in rows[:2]] == [("3 of 5, 4 of 6", 148), ("5 of 2, 3 of 4, 1 of 5, 2 of 6", 98)]
     assert [row[5:] for row in rows] == [(148, "yes"), (102, "no"), (95, "no")]
     problem = _posed(EXAMPLE_13.counts, "3", "0.02", (2, 6))
-    assert optimal(problem).setting.pairs == ((2, 7), (4, 2), (5, 1), (6, 2))
+    assert find_optimal_setting(problem).setting.pairs == ((2, 7), (4, 2), (5, 1), (6, 2))
 
 
 @pytest.mark.slow
@@ -202,6 +202,10 @@ def test_theorem_1_conditions(
     problem = _posed(counts, *factor, (2, large))
     low, high = (problem.sizes.tolist().index(size) for size in (small, large))
     room = problem.floors[:, low] * first + problem.floors[:, high] * second
-    found = (bool((room >= problem.counts).all()), first <= fillable(problem)[low], second <= fillable(problem)[high])
+    found = (
+        bool((room >= problem.counts).all()),
+        first <= count_fillable_buckets(problem)[low],
+        second <= count_fillable_buckets(problem)[high],
+    )
     assert found == conditions
     assert is_valid(problem, Setting.of(sizes)) == all(conditions)

@@ -25,17 +25,22 @@ from sfumato._query.intervals import score_ends
 from sfumato._records.tally import Tally
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, cell_posteriors, fallen, reached
+from sfumato._verify.reference_distributions.sub_table_distribution import (
+    CellLaw,
+    compute_lowered_belief,
+    compute_raised_belief,
+    compute_sub_table_posteriors,
+)
 from sfumato._verify.reference_distributions.subset_distribution import SetLaw
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
 from sfumato.mechanisms._randomized_response import posterior_risk as exposure
-from sfumato.mechanisms._randomized_response.inverse_estimation import iterated
+from sfumato.mechanisms._randomized_response.inverse_estimation import estimate_by_iteration
 from sfumato.mechanisms._randomized_response.operators import Cell, Operator
 from sfumato.mechanisms._randomized_response.small_domain import Merge
 from sfumato.mechanisms._randomized_response.small_domain.balancing import balance
-from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
+from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
 from sfumato.mechanisms._subset_selection import subset
-from sfumato.mechanisms._subset_selection.set_sampler import best_members
+from sfumato.mechanisms._subset_selection.set_sampler import find_best_set_size
 from sfumato.mechanisms.estimator import Moments
 
 DRAWS = Draws.unsafe_test_key("ca" * 32)
@@ -166,7 +171,7 @@ def test_unbiased_variance_of_a_count_is_that_at_the_estimate_itself(case: Count
     """The sum of the squared weights less the estimate: the same line, taken where no count needs to be possible."""
     moments = _counted(case)
     assert moments.base + moments.slope * moments.value == _close(case.unbiased_variance)
-    written = uniform.weights(_uniform(case.domain_size, _odds(case.amplification)))
+    written = uniform.make_weights(_uniform(case.domain_size, _odds(case.amplification)))
     squares = case.hits * written["if_equal"][0] ** 2 + (case.rows - case.hits) * written["otherwise"][0] ** 2
     assert squares - moments.value == _close(case.unbiased_variance)
 
@@ -185,7 +190,7 @@ def test_examples_1_to_4_cells_and_matrices() -> None:
         (0, 0, 0, 1, 0, 1, 1, 0, 0, 0),
         (0, 0, 0, 0, 0, 0, 0, 1, 1, 1),
     )
-    assert rearranged(balanced.groups) == (0, 2, 1, 3, 4)
+    assert rearrange_groups(balanced.groups) == (0, 2, 1, 3, 4)
     plan = _paper_plan(EXAMPLE, THIRDS)
     assert tuple(cell.counts for cell in plan.cells) == (T1, T2)
     laws = [(cell.prior, cell.amplification, cell.retention) for cell in plan.published.cells]
@@ -203,7 +208,7 @@ def test_example_1_meets_its_bound_with_equality(cell: int) -> None:
     published = plan.published.cells[cell]
     law = CellLaw.of(published.places, [published.retention] * len(published.places))
     counts = [plan.cells[cell].counts[place] for place in published.places]
-    assert max(cell_posteriors(counts, law)) == Fraction(2, 3)
+    assert max(compute_sub_table_posteriors(counts, law)) == Fraction(2, 3)
 
 
 class CellsCase(NamedTuple):
@@ -249,7 +254,7 @@ def test_count_over_cells_with_its_score_interval(case: CellsCase) -> None:
 @pytest.mark.parametrize("case", CELLS)
 def test_unbiased_variance_over_cells_is_the_sum_of_squared_weights_less_the_estimate(case: CellsCase) -> None:
     squares = 0.0
-    written = small_domain.weights(_paper_plan(EXAMPLE, THIRDS).published)
+    written = small_domain.make_weights(_paper_plan(EXAMPLE, THIRDS).published)
     for cell, value, equal, otherwise in zip(*written.values(), strict=True):
         if value == case.place:
             squares += case.hits[cell] * equal**2 + (case.rows[cell] - case.hits[cell]) * otherwise**2
@@ -299,7 +304,7 @@ def test_iterative_bayes_takes_the_steps_of_the_case_from_an_even_start(steps: i
     operator, shares = design.operator, design.cell_shares
     assert shares is not None
     shown = np.array(JOINT_SHOWN)[operator.cells, operator.places]
-    found = iterated(operator, np.array([shown, 0 * shown, 3 * shown]), shares, steps)
+    found = estimate_by_iteration(operator, np.array([shown, 0 * shown, 3 * shown]), shares, steps)
     expected = np.array(_iterated_by_hand([2.4] * 10, steps))
     assert found == pytest.approx(np.array([expected, 0 * expected, 3 * expected]), rel=1e-9)
 
@@ -336,12 +341,12 @@ class SetsCase(NamedTuple):
 )
 def test_subset_selection(case: SetsCase) -> None:
     amplification, hold, other = map(Fraction, (case.amplification, case.hold, case.other))
-    assert best_members(case.domain_size, amplification) == case.subset_size
+    assert find_best_set_size(case.domain_size, amplification) == case.subset_size
     histogram = Histogram.of(range(case.domain_size), [1] * case.domain_size)
     plan = subset.plan(histogram, _odds(amplification), subset.Options(), DRAWS)
     design = subset.design(plan)
     assert (design.hold_probability, design.other_probability, design.amplification) == (hold, other, amplification)
-    assert subset.variances(plan, np.array([1.0]), np.array([0.0])) == _close(case.variance)
+    assert subset.predict_variances(plan, np.array([1.0]), np.array([0.0])) == _close(case.variance)
     law = SetLaw(case.domain_size, case.subset_size, hold)
     assert (law.other, law.amplification) == (other, amplification)
 
@@ -424,7 +429,7 @@ def test_exposure_tells_the_holder_of_the_group_that_knows_too_much() -> None:
     In the first cell all that show x1 or x4 are breached, 96/45 and 84/45 records; in the second all but the 4/5 that
     show x4, where x4 is believed with exactly 2/3: together 8 of 12.
     """
-    risk = small_domain.risk(_paper_plan(EXAMPLE, THIRDS), np.array([[4, 0, 0, 4, 0, 0, 4, 0, 0, 0]]))
+    risk = small_domain.measure_group_risk(_paper_plan(EXAMPLE, THIRDS), np.array([[4, 0, 0, 4, 0, 0, 4, 0, 0, 0]]))
     assert risk.worst == pytest.approx(50 / 51)
     assert risk.breached == pytest.approx(2 / 3)
 
@@ -450,9 +455,9 @@ def test_theorem_1_of_the_fine_grain_paper_fails_downward() -> None:
     plan = fine_grain.plan(Histogram.of(range(4), [1] * 4), BreachBoundPerValue(bounds), fine_grain.Options(), DRAWS)
     assert plan.retentions == (0, Fraction(1, 3), Fraction(1, 3), Fraction(1, 3))
     law = CellLaw.of(range(4), plan.retentions)
-    assert fallen(Fraction(1, 7), law.fall(0)) == Fraction(1, 13) < Fraction(1, 10)
+    assert compute_lowered_belief(Fraction(1, 7), law.fall(0)) == Fraction(1, 13) < Fraction(1, 10)
     for value, (prior, posterior) in enumerate(pairs):
-        assert reached(Fraction(prior), law.rise(value)) <= Fraction(posterior)
+        assert compute_raised_belief(Fraction(prior), law.rise(value)) <= Fraction(posterior)
 
 
 def test_theorem_1_holds_in_both_directions_where_they_are_asked_for() -> None:
@@ -462,8 +467,8 @@ def test_theorem_1_holds_in_both_directions_where_they_are_asked_for() -> None:
     plan = fine_grain.plan(Histogram.of(range(4), [1] * 4), BreachBoundPerValue(bounds), options, DRAWS)
     law = CellLaw.of(range(4), plan.retentions)
     for value, bound in bounds.items():
-        assert reached(bound.prior, law.rise(value)) <= bound.posterior
-        assert fallen(bound.posterior, law.fall(value)) >= bound.prior
+        assert compute_raised_belief(bound.prior, law.rise(value)) <= bound.posterior
+        assert compute_lowered_belief(bound.posterior, law.fall(value)) >= bound.prior
 
 
 # ------------------------------------------------------------------------ exposure, against all that could be seen
@@ -536,7 +541,7 @@ def test_exposure_is_what_brute_force_finds(instance: Instance) -> None:
     operator = Operator(instance.cells, len(instance.priors))
     shares = np.array([float(each) for cell in instance.shares for each in cell])
     priors, posteriors = (np.array([float(each) for each in bounds]) for bounds in instance[3:])
-    found = exposure.risk(operator, shares, np.array(instance.groups), priors, posteriors)
+    found = exposure.measure_risk(operator, shares, np.array(instance.groups), priors, posteriors)
     worst, breached = _brute_force(instance)
     assert found.worst == pytest.approx(float(worst), abs=1e-12)
     assert found.breached == pytest.approx(float(breached), abs=1e-12)
@@ -579,7 +584,7 @@ def test_beliefs_by_sets_are_what_brute_force_finds(group: list[int], odds: Frac
         weights = [count * (odds if value in members else 1) for value, count in enumerate(group)]
         for value in (value for value in range(5) if group[value] <= prior * sum(group)):
             worst[value] = max(worst[value], Fraction(weights[value]) / sum(weights))
-    (likely,) = subset.likelihoods(plan, replaced_by(sets, 5))
+    (likely,) = subset.compute_likelihoods(plan, replaced_by(sets, 5))
     assert _worst(likely, group, [prior] * 5) == pytest.approx([float(each) for each in worst], abs=1e-12)
     assert max(worst) <= bound.posterior
 
@@ -591,7 +596,7 @@ def test_beliefs_by_sets_are_what_brute_force_finds(group: list[int], odds: Frac
 def test_uniform_perturbation_is_never_breached_by_a_public_column(group: list[int], pair: tuple[str, str]) -> None:
     bound = BreachBound(*pair)
     plan = uniform.plan(Histogram.of(range(4), [1] * 4), bound, uniform.NoOptions(), DRAWS)
-    (likely,) = uniform.likelihoods(plan, replaced_by(range(4), 4))
+    (likely,) = uniform.compute_likelihoods(plan, replaced_by(range(4), 4))
     assert _worst(likely, group, [bound.prior] * 4).max() <= float(bound.posterior) * (1 + exposure.ROUNDING)
 
 
@@ -605,7 +610,7 @@ def test_fine_grain_perturbation_is_never_breached_by_a_public_column(
     bounds = {0: BreachBound("1/10", "1/7"), 1: BreachBound("1/5", "1/2"), 2: BreachBound("1/3", "9/10")}
     options = fine_grain.Options(direction)
     plan = fine_grain.plan(Histogram.of(range(4), [4, 3, 2, 1]), BreachBoundPerValue(bounds), options, DRAWS)
-    (likely,) = fine_grain.likelihoods(plan, replaced_by(range(4), 4))
+    (likely,) = fine_grain.compute_likelihoods(plan, replaced_by(range(4), 4))
     worst = _worst(likely, group, [*(bound.prior for bound in bounds.values()), Fraction(0)])
     for value, bound in bounds.items():
         assert worst[value] <= float(bound.posterior) * (1 + exposure.ROUNDING)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from papers import EXPERIMENTS, Conditions, Experiment, Outcome, Verdict, reproduce, select_experiments
-from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
+from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato.errors import SpecError, TargetError
 
 
 def figure_of(number: int) -> Outcome:
     line = MeasuredLine("ours", ((1.0, float(number)), (2.0, 4.0)))
-    drawn = measured_lines("A figure", Axis("x"), Axis("y"), [line], reading="It rises.")
+    drawn = draw_lines("A figure", Axis("x"), Axis("y"), [line], reading="It rises.")
     return Outcome(("x", "y"), ((1, number), (2, 4)), Verdict.AGREES, "As printed.", drawn)
 
 

@@ -17,14 +17,14 @@ import pytest
 
 from papers.small_domain_randomization.small_domain_examples import Planned
 from sfumato._request.histogram import Histogram
-from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, Group, protected_places
+from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, Group, find_protected_places
 from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
-    cell,
     error_bound,
-    merged_by_bound,
-    merged_by_variance,
+    merge_by_bound,
+    merge_by_variance,
+    merge_groups,
     total_variance,
 )
 from small_domain_cases import (
@@ -153,7 +153,7 @@ def test_variance(case: Case) -> None:
 @each_variance_case
 def test_parts_of_least_variance(case: VarianceCase) -> None:
     planned = _case(case)
-    merged = merged_by_variance(planned.balanced.groups, planned.protected, planned.posterior, case.minimum)
+    merged = merge_by_variance(planned.balanced.groups, planned.protected, planned.posterior, case.minimum)
     assert merged == parts(case.parts)
     assert total_variance(_cells(planned, merged), planned.posterior) == _close(case.variance)
 
@@ -180,8 +180,8 @@ def test_the_bound_ranks_wrongly(case: VarianceCase) -> None:
 def test_given_partition(case: Partition) -> None:
     """The paper lets a cell without protected values pass, with infinite amplification; here it is not feasible."""
     counts = numbers(case.counts)
-    protected, posterior = protected_places(counts, Fraction(case.prior)), Fraction(case.posterior)
-    given = [cell([table], protected) for table in groups(case.tables, len(counts))]
+    protected, posterior = find_protected_places(counts, Fraction(case.prior)), Fraction(case.posterior)
+    given = [merge_groups([table], protected) for table in groups(case.tables, len(counts))]
     expected = [None if number == "inf" else Fraction(number) for number in case.amplifications]
     assert [part.amplification(posterior) for part in given] == expected
     assert [part.prior is None or part.prior < posterior for part in given] == list(case.can_rise)
@@ -242,7 +242,7 @@ def test_example_3_the_order_decides_the_result() -> None:
     planned = _planned(EXAMPLE, "1/3", "2/3")
     bounds = set()
     for order in permutations(range(5)):
-        merged = merged_by_bound(planned.balanced.groups, order, planned.protected, TWO_THIRDS, 0)
+        merged = merge_by_bound(planned.balanced.groups, order, planned.protected, TWO_THIRDS, 0)
         bounds.add(round(error_bound(_cells(planned, merged), TWO_THIRDS), 9))
     assert len(bounds) == 6
     assert min(bounds) == pytest.approx(2.0196, abs=5e-5)
@@ -343,7 +343,7 @@ def test_section_5_2_the_order_as_made_has_a_lower_bound_than_the_rearranged_one
     """On the stand-in for OCC-300K: 0.1873 against 0.2009."""
     planned = _planned(OCCUPATIONS_300K, "1/13", "1/6")
     made = range(len(planned.balanced.groups))
-    merged = merged_by_bound(planned.balanced.groups, made, planned.protected, planned.posterior, 0)
+    merged = merge_by_bound(planned.balanced.groups, made, planned.protected, planned.posterior, 0)
     assert round(error_bound(_cells(planned, merged), planned.posterior), 4) == 0.1873
     assert round(error_bound(planned.cells, planned.posterior), 4) == 0.2009
 

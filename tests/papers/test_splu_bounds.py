@@ -16,7 +16,7 @@ import pytest
 
 from papers.experiment import Conditions
 from papers.splu_gen.splu_examples import theorem4
-from sfumato._request.decoy_count_errors import accurate_count, chebyshev, chebyshev_count, error_probability, tail
+from sfumato._request.decoy_count_errors import chebyshev, chebyshev_count, error_probability, find_accurate_count, tail
 from sfumato.mechanisms._decoys.likelihood_ratios import amplification, leak, likelihood_ratio
 
 THREE_TENTHS = Fraction(3, 10)
@@ -132,7 +132,7 @@ def test_lemma_1_as_printed_promises_too_much(  # noqa: PLR0913, PLR0917 - a lin
     assert threshold == pytest.approx(printed, abs=0.005)
     assert tail(math.ceil(threshold), group_size, off) > allowed
     assert chebyshev_count(group_size, off, allowed) == by_chebyshev
-    assert accurate_count(group_size, off, allowed) == exact
+    assert find_accurate_count(group_size, off, allowed) == exact
     assert tail(exact - 1, group_size, off) > allowed
     assert all(tail(count, group_size, off) <= allowed for count in range(exact, exact + 40))
 

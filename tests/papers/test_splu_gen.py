@@ -21,12 +21,12 @@ from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._decoys import Design
 from sfumato.mechanisms._decoys.decoy_estimators import METHODS
-from sfumato.mechanisms._decoys.decoy_groups import Groups, transition
-from sfumato.mechanisms._decoys.group_creation import fullest_first, mixed
+from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
+from sfumato.mechanisms._decoys.group_creation import make_fullest_groups, make_mixed_groups
 from sfumato.mechanisms._decoys.joint_columns import Joint
-from sfumato.mechanisms._decoys.leak_matrix import Creation, EvenLaw, capped_counts, group_law
+from sfumato.mechanisms._decoys.leak_matrix import Creation, EvenLaw, cap_counts, group_law
 from sfumato.mechanisms._decoys.likelihood_ratios import largest_group_size
-from sfumato.mechanisms._decoys.splu_iteration import iterated
+from sfumato.mechanisms._decoys.splu_iteration import run_iteration
 from single import Single
 from statistical.support import keyed_draws
 
@@ -43,7 +43,7 @@ def compositions(groups: Groups) -> Compositions:
 def wrapped(counts: Sequence[int], group_size: int) -> Groups:
     """All values round the groups in one tranche, in the order of the domain."""
     order = np.arange(len(counts))
-    return mixed(counts, group_size, np.array([order, order]))
+    return make_mixed_groups(counts, group_size, np.array([order, order]))
 
 
 def planned(counts: Sequence[int], group_size: int) -> _decoys.Plan:
@@ -60,16 +60,18 @@ FIGURE_3 = (2, 3, 3, 1)
 def test_figure_3_groups_of_three() -> None:
     """Fig. 3(c): tuples 1, 2 and 4 have HIV, flu and fever, and each group has three different diseases."""
     expected = [[0, 1, 2], [0, 1, 2], [1, 2, 3]]
-    assert compositions(fullest_first(FIGURE_3, 3, None)) == expected
+    assert compositions(make_fullest_groups(FIGURE_3, 3, None)) == expected
     assert compositions(wrapped(FIGURE_3, 3)) == expected
-    assert fullest_first(FIGURE_3, 3, None).number == 3
+    assert make_fullest_groups(FIGURE_3, 3, None).number == 3
 
 
 def test_figure_3_every_disease_of_a_group_is_published_with_one_third() -> None:
     """Fig. 3(d): p = q = 1/3, so that the fourth disease is never published by somebody with HIV."""
     thirds = [[3, 3, 3, 0], [2, 3, 3, 1], [2, 3, 3, 1], [0, 3, 3, 3]]
     expected = [[Fraction(each, 9) for each in row] for row in thirds]
-    assert transition(fullest_first(FIGURE_3, 3, None)) == pytest.approx(np.array(expected, dtype=np.float64))
+    assert compute_transition(make_fullest_groups(FIGURE_3, 3, None)) == pytest.approx(
+        np.array(expected, dtype=np.float64)
+    )
 
 
 def test_figure_2_three_is_the_largest_group_size() -> None:
@@ -145,7 +147,7 @@ def test_groups_of_the_fullest_values_are_those_of_the_reference(
     counts: tuple[int, ...], group_size: int, fullest: Compositions, wrap: Compositions
 ) -> None:
     """The paper deletes up to two records of a table that is no multiple of three; here they join a group."""
-    assert compositions(fullest_first(counts, group_size, None)) == fullest
+    assert compositions(make_fullest_groups(counts, group_size, None)) == fullest
 
 
 @every_table
@@ -161,17 +163,20 @@ def test_transitions_are_those_of_the_groups(
 ) -> None:
     """A[u,v] = the groups of u that hold v too, each by one over its size, per record of u; from the definition."""
     size = len(counts)
-    for groups, expected in ((fullest_first(counts, group_size, None), fullest), (wrapped(counts, group_size), wrap)):
+    for groups, expected in (
+        (make_fullest_groups(counts, group_size, None), fullest),
+        (wrapped(counts, group_size), wrap),
+    ):
         meeting = [
             [sum(Fraction(1, len(each)) for each in expected if {u, v} <= set(each)) for v in range(size)]
             for u in range(size)
         ]
         chances = [[float(each / max(counts[u], 1)) for each in meeting[u]] for u in range(size)]
-        assert transition(groups) == pytest.approx(np.array(chances))
+        assert compute_transition(groups) == pytest.approx(np.array(chances))
 
 
 def test_a_skewed_table_in_groups_of_five() -> None:
-    groups = compositions(fullest_first((20, 18, 15, 11, 9, 9, 7, 5, 3, 2, 1), 5, None))
+    groups = compositions(make_fullest_groups((20, 18, 15, 11, 9, 9, 7, 5, 3, 2, 1), 5, None))
     assert groups[:4] == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 5], [0, 1, 2, 3, 4], [0, 1, 2, 3, 5]]
     assert groups[10:14] == [[0, 1, 2, 3, 7], [0, 1, 2, 4, 5], [0, 1, 2, 6, 7], [0, 1, 3, 4, 5]]
     assert groups[-3:] == [[0, 1, 2, 8, 9], [0, 3, 4, 5, 6], [0, 7, 8, 9, 10]]
@@ -195,9 +200,9 @@ def test_a_value_that_is_too_frequent_is_refused(counts: tuple[int, ...], group_
 
 def test_blocks_of_equal_counts_cannot_be_told_apart_by_anybody() -> None:
     """Section 4.1 calls the partition deterministic: then ten values of 50 always meet the same four others."""
-    chances = transition(fullest_first((50,) * 10, 5, None))
+    chances = compute_transition(make_fullest_groups((50,) * 10, 5, None))
     assert np.linalg.matrix_rank(chances) == 2
-    random = transition(fullest_first((50,) * 10, 5, keyed_draws(1).stream("ties")))
+    random = compute_transition(make_fullest_groups((50,) * 10, 5, keyed_draws(1).stream("ties")))
     assert np.linalg.matrix_rank(random) == 10
 
 
@@ -213,7 +218,7 @@ def test_blocks_of_equal_counts_cannot_be_told_apart_by_anybody() -> None:
 def test_published_counts_are_moved_to_where_groups_can_be_made(
     counts: tuple[int, ...], group_size: int, capped: list[int]
 ) -> None:
-    assert capped_counts(np.array(counts), group_size).tolist() == capped
+    assert cap_counts(np.array(counts), group_size).tolist() == capped
 
 
 # ------------------------------------------------------------------------------------------------------- Reconstruction
@@ -319,7 +324,7 @@ PRINTED: dict[str, tuple[list[float], int]] = {
 def test_section_5_the_printed_iteration_with_its_1_percent_rule(name: str) -> None:
     """It is biased even where nothing is estimated: of everything selected, 4583 remain of 5000."""
     shown, group_size = STATES[name]
-    found, rounds = iterated(np.array(shown, dtype=np.float64), (group_size,))
+    found, rounds = run_iteration(np.array(shown, dtype=np.float64), (group_size,))
     states, expected_rounds = PRINTED[name]
     assert found == pytest.approx(states, rel=1e-9, abs=1e-9)
     assert rounds == expected_rounds
@@ -329,7 +334,7 @@ def test_section_5_the_printed_iteration_with_its_1_percent_rule(name: str) -> N
 def test_section_5_the_relative_rule_does_not_stop_where_a_count_dies_out() -> None:
     """The text speaks of 325 rounds on average; this takes 5543, until the smallest number there is."""
     shown, group_size = STATES["below the leak"]
-    found, rounds = iterated(np.array(shown, dtype=np.float64), (group_size,), most_rounds=6000)
+    found, rounds = run_iteration(np.array(shown, dtype=np.float64), (group_size,), most_rounds=6000)
     assert rounds == 5543
     assert found[:3] == pytest.approx([65311.288741492746, 4688.711258507251, 30000.0], rel=1e-9)
     assert found[3] == pytest.approx(0, abs=1e-300)
@@ -346,7 +351,7 @@ def test_section_5_the_printed_iteration_does_not_converge_to_the_truth_either(n
     """The leak f/N counts the value's own seats; so even 1500 of an unrelated value end at 1297."""
     shown, group_size = STATES[name]
     states, rounds = CONVERGED[name]
-    found, _ = iterated(np.array(shown, dtype=np.float64), (group_size,), stop=0.0, most_rounds=rounds)
+    found, _ = run_iteration(np.array(shown, dtype=np.float64), (group_size,), stop=0.0, most_rounds=rounds)
     assert found == pytest.approx(states, rel=1e-6)
 
 
@@ -424,7 +429,7 @@ def test_section_5_the_closed_form_for_two_attributes(
 def test_section_5_the_printed_iteration_for_two_attributes(name: str, expected: list[float], rounds: int) -> None:
     """It stops near what is shown: 199 for 302 outside the condition."""
     shown, group_sizes, _ = TWO[name]
-    found, number = iterated(np.array(shown, dtype=np.float64), group_sizes)
+    found, number = run_iteration(np.array(shown, dtype=np.float64), group_sizes)
     assert found[:4] == pytest.approx(expected, rel=1e-9)
     assert number == rounds
 

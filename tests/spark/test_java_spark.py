@@ -110,9 +110,9 @@ def test_package_that_spark_lacks_is_named(java: Any, monkeypatch: pytest.Monkey
 
 WITHOUT = """
 import sys
-from sfumato._readers.spark_frames import session
+from sfumato._readers.spark_frames import get_session
 sys.modules["grpc"] = None
-session("sc://127.0.0.1:1")
+get_session("sc://127.0.0.1:1")
 """
 
 

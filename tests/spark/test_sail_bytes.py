@@ -228,13 +228,13 @@ def gathered(part: int, bundles: Any) -> Any:
 @pytest.mark.parametrize("of", ["each", "blocks", "parts"])
 def test_result_that_comes_twice_is_refused(of: str, sail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that tries again may deliver what it had delivered before."""
-    known = spark_engine.sent_from
+    known = spark_engine.run_on_workers
 
     def twice(frame: Any, run: Any, *given: Any) -> Any:
-        sent, is_last = known(frame, run, *given), run is spark_engine._finished
+        sent, is_last = known(frame, run, *given), run is spark_engine._finish_parts
         return sent.unionAll(sent) if is_last == (of == "parts") else sent
 
-    monkeypatch.setattr(spark_engine, "sent_from", twice)
+    monkeypatch.setattr(spark_engine, "run_on_workers", twice)
     engine = SparkEngine(sail)
     with pytest.raises(EngineError, match="lost or repeated"):
         list(engine.each(str, range(3)) if of == "each" else engine.shuffled(Bundles(), range(3), First(), 2, print))

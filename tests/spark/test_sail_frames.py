@@ -17,9 +17,9 @@ import pytest
 from engine_inputs import INPUTS, every_type
 from releases import BOUND, people
 from sfumato import EngineError, Request, Schema, SchemaError, SourceError, publish
-from sfumato._core.spark_tasks import collected
+from sfumato._core.spark_tasks import collect_rows
 from sfumato._readers import spark_frames
-from sfumato._readers.spark_frames import spooled
+from sfumato._readers.spark_frames import spool_frame
 from sfumato._release.staging import PREFIX
 from sfumato.errors import ReleaseFormatError
 from spark_tables import asked, content, released, saved
@@ -39,7 +39,7 @@ def as_its_files(frame: Any, mechanism: str, folder: Path) -> None:
     """Whether a frame is published as the files are that it is written to."""
     there = released(asked(GIVEN, frame, mechanism), folder / "there")
     (folder / "files").mkdir()
-    for number, file in enumerate(spooled(frame, folder / "spool")):
+    for number, file in enumerate(spool_frame(frame, folder / "spool")):
         file.rename(folder / "files" / f"{number:03}.parquet")
     assert sum(pq.read_metadata(file).num_rows for file in (folder / "files").iterdir()) == len(every_type())
     assert released(asked(GIVEN, str(folder / "files"), mechanism), folder / "here") == there
@@ -87,7 +87,7 @@ def test_nothing_of_a_frame_stays_behind(frame: Any, tmp_path: Path) -> None:
 
 
 def test_spool_is_private(frame: Any, tmp_path: Path) -> None:
-    files = spooled(frame, tmp_path / "spool")
+    files = spool_frame(frame, tmp_path / "spool")
     assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
@@ -131,7 +131,7 @@ def test_names_that_spark_would_take_for_something_else_are_names(sail: Any, tmp
     table = people(40)
     columns = [table.column("age")] * 4 + [table.column("disease"), table.column("sex")]
     saved(pa.table(columns, names=[f"c{number}" for number in range(6)]), tmp_path / "people.parquet")
-    files = spooled(sail.read.parquet(str(tmp_path / "people.parquet")).toDF(*odd), tmp_path / "spool")
+    files = spool_frame(sail.read.parquet(str(tmp_path / "people.parquet")).toDF(*odd), tmp_path / "spool")
     assert pq.read_table(files[0]).column_names == odd
     assert pq.read_table(files[0]).column("disease").to_pylist() == table.column("disease").to_pylist()
 
@@ -149,9 +149,9 @@ def test_frame_that_cannot_be_computed_is_refused_without_its_values(made: str, 
 
 
 def test_partition_that_comes_twice_is_refused(frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_frames, "collected", lambda sent: [*(rows := collected(sent)), rows[0]])
+    monkeypatch.setattr(spark_frames, "collect_rows", lambda sent: [*(rows := collect_rows(sent)), rows[0]])
     with pytest.raises(EngineError, match="twice"):
-        spooled(frame, tmp_path / "spool")
+        spool_frame(frame, tmp_path / "spool")
 
 
 def test_plan_file_repeats_a_frame_of_the_same_rows_only(frame: Any, sail: Any, tmp_path: Path) -> None:

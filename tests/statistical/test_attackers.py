@@ -13,9 +13,9 @@ from sfumato._planning.mechanism_choice import choose
 from sfumato._records.column_codes import CodedColumn, Sensitive
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
-from sfumato._risk.attackers.attack_result import wilson
+from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato._risk.attackers.attacker_knowledge import Knowledge
-from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, Target, attack, shown
+from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, Target, attack, draw_published_values
 from sfumato.mechanisms import REGISTRY
 from statistical.support import LARGEST_SCORE, assert_mean, assert_other_mean, keyed_draws
 
@@ -53,7 +53,7 @@ def test_column_that_has_nothing_to_do_with_the_value_is_no_better_than_a_blind_
     held = _held(1)
     blind = float(np.bincount(held).max()) / RECORDS
     right = _right(np.random.default_rng(2).integers(0, values, RECORDS), held)
-    assert wilson(right, RECORDS, LARGEST_SCORE)[0] <= blind
+    assert compute_wilson_interval(right, RECORDS, LARGEST_SCORE)[0] <= blind
 
 
 @pytest.mark.parametrize("how_much", [0.5, 0.9])
@@ -61,7 +61,7 @@ def test_column_that_has_something_to_do_with_it_is_better(how_much: float) -> N
     """The twin."""
     held = _held(1)
     right = _right(_telling(held, how_much, 3), held)
-    assert wilson(right, RECORDS, LARGEST_SCORE)[0] > float(np.bincount(held).max()) / RECORDS
+    assert compute_wilson_interval(right, RECORDS, LARGEST_SCORE)[0] > float(np.bincount(held).max()) / RECORDS
 
 
 # ---------------------------------------------------------------------------------------------------------- calibration
@@ -132,7 +132,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form(posterior: str) -
     values = [f"value {number}" for number in range(SIZE)]
     chosen = choose(Histogram.of(values, counts.tolist()), BreachBound("1/5", posterior), keyed_draws(1), "uniform")
     sensitive = Sensitive.of_column(CodedColumn("y", pa.array(values), False))
-    seen = shown(chosen, sensitive, held, keyed_draws(2))
+    seen = draw_published_values(chosen, sensitive, held, keyed_draws(2))
 
     def likely(rows: Codes) -> Floats:
         (found,) = REGISTRY["uniform"].attack_model.compute_likelihoods(

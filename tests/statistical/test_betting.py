@@ -15,12 +15,12 @@ import pytest
 
 from sfumato._risk.lint.betting_tests import (
     FALSE_ALARMS,
-    binned,
-    chance,
-    drift_capital,
+    bin_codes,
+    bound_chance,
+    compute_drift_capital,
+    compute_pairing_capital,
+    compute_repeats_capital,
     order_capital,
-    pairing_capital,
-    repeats_capital,
 )
 
 pytestmark = pytest.mark.statistical
@@ -34,8 +34,8 @@ def test_bets_on_all_orders_gain_nothing_on_average(values: Sequence[int]) -> No
     size = max(values) + 1
     orders = [np.array(order, dtype=np.uint8) for order in sorted(set(permutations(values)))]
     for mean in (
-        np.mean([math.exp(repeats_capital(order, size)) for order in orders]),
-        np.mean([math.exp(drift_capital(order)) for order in orders]),
+        np.mean([math.exp(compute_repeats_capital(order, size)) for order in orders]),
+        np.mean([math.exp(compute_drift_capital(order)) for order in orders]),
         np.mean([math.exp(order_capital(order, size)) for order in orders]),
     ):
         assert mean == pytest.approx(1)
@@ -50,14 +50,14 @@ def test_bets_on_all_pairings_gain_nothing_on_average() -> None:
     for five in permutations(range(2, 7)):
         for two in permutations((9, 10)):
             rows = [0, 1, *five, 7, 8, *two]
-            capitals.append(math.exp(pairing_capital(one, other[rows], blocks)))
+            capitals.append(math.exp(compute_pairing_capital(one, other[rows], blocks)))
     assert np.mean(capitals) == pytest.approx(1)
     assert max(capitals) > 1 > min(capitals)
 
 
 def is_found(codes: np.ndarray) -> bool:  # type: ignore[type-arg]
     codes = np.unique(codes, return_inverse=True)[1]
-    return chance(order_capital(codes, int(codes.max()) + 1), 1) < FALSE_ALARMS
+    return bound_chance(order_capital(codes, int(codes.max()) + 1), 1) < FALSE_ALARMS
 
 
 @pytest.mark.parametrize("rows", [30, 300, 30_000])
@@ -89,6 +89,6 @@ def test_weak_drift_and_turns_are_found() -> None:
 
 
 def test_bins_hold_about_as_many_rows_each() -> None:
-    bins = binned(np.arange(1600), 1600)
+    bins = bin_codes(np.arange(1600), 1600)
     assert set(np.bincount(bins)) == {100}
     assert (np.diff(bins.astype(int)) >= 0).all()

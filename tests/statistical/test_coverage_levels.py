@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato._records.set_records import packed
+from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato._records.tally import Tally
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
@@ -55,9 +55,9 @@ def released(table: str) -> tuple[levels.Design, Tally]:
     codes = np.tile(np.repeat(np.arange(SIZE), TABLES[table]), RELEASES)
     replaced = levels.replace(plan, codes, None, keyed_draws(len(table)), 0)
     design = levels.design(plan)
-    shown = levels.shown(design)
+    shown = levels.make_encoding(design)
     names = pa.array(shown.levels, pa.string()).take(pa.array(replaced.cells))
-    entries = shown.entries(names, packed(replaced.values)).reshape(RELEASES, ROWS, -1)
+    entries = shown.entries(names, convert_bits_to_arrow(replaced.values)).reshape(RELEASES, ROWS, -1)
     return design, Tally(entries.sum(axis=1, dtype=np.int64), np.full(RELEASES, ROWS))
 
 

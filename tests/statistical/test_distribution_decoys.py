@@ -23,7 +23,7 @@ from sfumato._engines.local_engine import LocalEngine
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.random_slots import Slots
 from sfumato._publication import publish
-from sfumato._publication_plan import Request, surveyed
+from sfumato._publication_plan import Request, survey_table
 from sfumato._readers.sources import MemorySource
 from sfumato._records import DATA
 from sfumato._request.group_requirements import DecoyGroups
@@ -231,7 +231,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     request = Request(table, schema=Schema.of(["one", "two"], keep=["row"]), spec=DecoyGroups(3))
     source, engine, folder = MemorySource(table), LocalEngine(), tmp_path_factory.mktemp("pair")
     draws = keyed_draws(5)
-    _, found = surveyed(request, source, engine, folder, draws)
+    _, found = survey_table(request, source, engine, folder, draws)
     plan = _decoys.plan(found.histogram, DecoyGroups(3), Options(), draws)
     rewrite = Rewrite(found.columns, found.sensitive, REGISTRY["decoys"], plan, found.histogram.counts, draws)
     (batch,) = table.combine_chunks().to_batches()
@@ -239,7 +239,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     slots = rewrite._slots_of(codes, np.zeros(sum(found.sensitive.sizes), dtype=np.int64))
     shown = _decoys.replace(plan, codes, slots, rewrite._draws, 0).values
     assert shown is not None
-    return Pair(values, np.array(_decoys.column_codes(shown, plan.sizes)), slots)
+    return Pair(values, np.array(_decoys.split_codes(shown, plan.sizes)), slots)
 
 
 def test_two_columns_deal_their_records_independently(pair: Pair) -> None:

@@ -26,7 +26,7 @@ from sfumato._publication_plan import Request
 from sfumato._query.release import Release
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
-from sfumato._risk.attackers.release_matching import matched, original_of
+from sfumato._risk.attackers.release_matching import match_by_key, read_original
 from sfumato._verify import row_order
 from sfumato._verify.against_original import verify
 from sfumato._verify.row_order import (
@@ -165,7 +165,7 @@ def test_order_is_noticed_where_nobody_can_be_linked(tmp_path: Path, mechanism: 
     (detail,) = (check.detail for check in verify(out, table).checks if check.name == "order")
     assert "4,000 of 4,000 records" in detail
     opened = Release.open(out)
-    order = matched(opened, original_of(opened, table, plan_of(out)), plan_of(out)).order
+    order = match_by_key(opened, read_original(opened, table, plan_of(out)), plan_of(out)).order
     chance = np.random.default_rng(1)
     reordered(out, jittered(order, order, chance))
     assert failed(out, table) == ["order"]

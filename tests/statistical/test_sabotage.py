@@ -26,7 +26,7 @@ from sabotage import (
 )
 from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.release_attacks import audit
-from sfumato._risk.attackers.row_order_attack import LARGEST_SCORE, reused_key
+from sfumato._risk.attackers.row_order_attack import LARGEST_SCORE, detect_reused_key
 from sfumato.mechanisms import REGISTRY
 from tampering import failed
 
@@ -101,8 +101,8 @@ def test_key_that_is_used_twice_is_found_out(tmp_path: Path, monkeypatch: pytest
         for number, spec in enumerate(specs)
     )
     other = released("uniform", tmp_path, name="other", spec=specs[1], key=known_key(6))
-    assert reused_key(one, same).score > 1000
-    assert abs(reused_key(one, other).score) < LARGEST_SCORE
+    assert detect_reused_key(one, same).score > 1000
+    assert abs(detect_reused_key(one, other).score) < LARGEST_SCORE
     found = audit(one, patients(), plan_of(one), second=(same, plan_of(same)), seed=1)
     assert [each.passed for each in found.checks if "two releases" in each.detail] == [False]
     twins = audit(one, patients(), plan_of(one), second=(other, plan_of(other)), seed=1)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato._profile import equivalence_classes, record_sample
-from sfumato._profile.equivalence_classes import Combinations, hashed
+from sfumato._profile.equivalence_classes import Combinations, hash_numbers
 from sfumato._profile.record_sample import PURPOSE, Sampler
 from statistical.support import LARGEST_SCORE, Counts, assert_different, assert_same_distribution, keyed_draws
 
@@ -48,7 +48,7 @@ def _estimates(factor: float) -> np.ndarray:
     held, found = np.repeat(np.arange(len(SIZES)), SIZES), []
     for key in range(200):
         sketch = Combinations()
-        sketch.add(hashed(held, np.uint64(key * 7919 + 1)))
+        sketch.add(hash_numbers(held, np.uint64(key * 7919 + 1)))
         result = sketch.result(len(held))
         assert not result.is_exact
         found.append([result.alone * factor, result.below_5 * factor, result.below_11 * factor])
@@ -67,7 +67,7 @@ def test_estimates_of_a_full_sketch_are_right_on_average(factor: float, monkeypa
 
 @pytest.mark.parametrize("bit", range(0, 64, 9))
 def test_every_bit_of_a_hash_is_a_fair_coin(bit: int) -> None:
-    ones = int(((hashed(np.arange(100_000), np.uint64(7)) >> np.uint64(bit)) & np.uint64(1)).sum())
+    ones = int(((hash_numbers(np.arange(100_000), np.uint64(7)) >> np.uint64(bit)) & np.uint64(1)).sum())
     assert_same_distribution(np.array([ones, 100_000 - ones]), [0.5, 0.5])
     for share in (0.45, 0.55):
         assert_different(np.array([ones, 100_000 - ones]), [share, 1 - share])

@@ -22,7 +22,7 @@ from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms._randomized_response.empirical_bayes import pulled
+from sfumato.mechanisms._randomized_response.empirical_bayes import shrink_counts
 from statistical.support import ALPHA, keyed_draws
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
@@ -98,7 +98,7 @@ def test_neither_counts_without_negative_ones_nor_counts_pulled_a_little_have(na
     design, counts = tally(name)
     (moments,) = REGISTRY[name].estimators["closed"].count(design, counts, [np.array([0])])
     expected = truths().sum(axis=1, keepdims=True) * truths().sum(axis=0) / truths().sum()
-    little = pulled(closed, np.repeat(moments.base[:, np.newaxis] / 10, SIZE, axis=1), expected)
+    little = shrink_counts(closed, np.repeat(moments.base[:, np.newaxis] / 10, SIZE, axis=1), expected)
     for other in (np.maximum(closed, 0.0), little):
         assert not is_nearer(other, closed, 0.5)
 

@@ -19,7 +19,7 @@ from sfumato._engines.local_engine import LocalEngine
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records
 from sfumato._planning.mechanism_choice import choose
-from sfumato._publication_plan import Request, surveyed
+from sfumato._publication_plan import Request, survey_table
 from sfumato._readers.sources import MemorySource
 from sfumato._records import DATA
 from sfumato._request.histogram import Histogram
@@ -56,7 +56,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
     folder = tmp_path_factory.mktemp("orders")
     table, schema = tiny_table()
     engine, source = LocalEngine(threads=1), MemorySource(table)
-    _, found = surveyed(Request(table, schema=schema, spec=BOUND), source, engine, folder, Draws.secret())
+    _, found = survey_table(Request(table, schema=schema, spec=BOUND), source, engine, folder, Draws.secret())
 
     def order_of(draws: Draws) -> list[int]:
         chosen = choose(found.histogram, BOUND, draws)

@@ -9,7 +9,7 @@ import pytest
 
 from enumeration import Shown, every_outcome, replaced_by, shown_by
 from sfumato._core.random_draws import Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 
 
 def _two_dice(draws: Draws) -> int:
@@ -54,15 +54,15 @@ def test_every_outcome_follows_bounds_that_come_in_an_array() -> None:
 
 def test_what_is_shown_is_a_value_a_cell_with_a_value_or_a_set() -> None:
     codes, cells = np.array([4, 0]), np.array([1, 0])
-    assert shown_by(Replaced(codes), 5) == [4, 0]
-    assert shown_by(Replaced(codes, cells), 5) == [(1, 4), (0, 0)]
+    assert shown_by(PerturbedRecords(codes), 5) == [4, 0]
+    assert shown_by(PerturbedRecords(codes, cells), 5) == [(1, 4), (0, 0)]
     bits = np.array([[0b10000001, 0b01000000]], dtype=np.uint8)
-    assert shown_by(Replaced(bits), 10) == [frozenset({0, 7, 9})]
+    assert shown_by(PerturbedRecords(bits), 10) == [frozenset({0, 7, 9})]
 
 
 def test_a_set_with_a_bit_beyond_the_domain_is_noticed() -> None:
     with pytest.raises(AssertionError, match="a bit is set that stands for no value"):
-        shown_by(Replaced(np.array([[0b00000001]], dtype=np.uint8)), 7)
+        shown_by(PerturbedRecords(np.array([[0b00000001]], dtype=np.uint8)), 7)
 
 
 @pytest.mark.parametrize("shown", [[3, 0], [(1, 4), (0, 0)], [frozenset({0, 7, 9}), frozenset({8})]], ids=str)

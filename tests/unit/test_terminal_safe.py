@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from sfumato._terminal_safe import UNPRINTABLE, printable, printable_json, printable_lines, without_passwords
+from sfumato._terminal_safe import UNPRINTABLE, escape_json, escape_lines, escape_unprintable, hide_passwords
 
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 """The classes of the characters that turn the order of letters around."""
@@ -22,8 +22,8 @@ def test_every_control_and_every_turning_mark_is_escaped() -> None:
         character = chr(number)
         steers = unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}
         if steers or unicodedata.bidirectional(character) in TURNING or character in MARKS:
-            assert printable(character).isascii(), hex(number)
-            assert printable(character).isprintable(), hex(number)
+            assert escape_unprintable(character).isascii(), hex(number)
+            assert escape_unprintable(character).isprintable(), hex(number)
 
 
 def test_letters_of_all_scripts_stay_as_they_are() -> None:
@@ -37,7 +37,7 @@ def test_letters_of_all_scripts_stay_as_they_are() -> None:
         "\\x1b",
         "[red]",
     ):
-        assert printable(text) == text
+        assert escape_unprintable(text) == text
 
 
 @pytest.mark.parametrize(
@@ -51,17 +51,17 @@ def test_letters_of_all_scripts_stay_as_they_are() -> None:
     ],
 )
 def test_escapes_are_those_of_python(text: str, shown: str) -> None:
-    assert printable(text) == shown
-    assert printable(shown) == shown
+    assert escape_unprintable(text) == shown
+    assert escape_unprintable(shown) == shown
 
 
 def test_lines_of_our_own_stay_lines() -> None:
-    assert printable_lines("one\ntwo\x1b") == "one\ntwo\\x1b"
+    assert escape_lines("one\ntwo\x1b") == "one\ntwo\\x1b"
 
 
 def test_json_means_the_same() -> None:
     every = {"".join(map(chr, range(0xD800))): [chr(0x202E), "\U000e0041\ufeff", "é"]}
-    written = printable_json(json.dumps(every, ensure_ascii=False, indent=2))
+    written = escape_json(json.dumps(every, ensure_ascii=False, indent=2))
     assert json.loads(written) == every
     assert not UNPRINTABLE.search(written.replace("\n", ""))
     assert "é" in written
@@ -80,4 +80,4 @@ def test_json_means_the_same() -> None:
     ],
 )
 def test_passwords_in_addresses_are_not_told(text: str, expected: str) -> None:
-    assert without_passwords(text) == expected
+    assert hide_passwords(text) == expected

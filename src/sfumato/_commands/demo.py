@@ -88,7 +88,7 @@ class Demonstration:
     lines: tuple[BesideTruth, ...]
 
 
-def hospital(rows: int, seed: int = SEED) -> pa.Table:
+def make_hospital_table(rows: int, seed: int = SEED) -> pa.Table:
     """Invent patients: skewed diagnoses, correlated with age and sex. No real person is in it.
 
     The generator is an ordinary one, because these numbers protect nobody.
@@ -119,7 +119,7 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     """
     folder = Path(folder)
     table = folder / "hospital.parquet"
-    pq.write_table(hospital(rows), table)
+    pq.write_table(make_hospital_table(rows), table)
     (folder / "diagnoses.txt").write_text("".join(f"{name}\n" for name in DIAGNOSES))
     lines = [f"{name},{chapter}\n" for chapter, names in CHAPTERS.items() for name in names]
     (folder / "chapters.csv").write_text("".join([f"{SENSITIVE},chapter\n", *lines]))
@@ -128,8 +128,8 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     request = Request(table, schema=schema, spec=BOUND)
     publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None)
     verification = verify(folder / "release", table)
-    asked = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]
-    return Demonstration(table, publication, verification, tuple(asked))
+    answers = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]
+    return Demonstration(table, publication, verification, tuple(answers))
 
 
 def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[BesideTruth]:

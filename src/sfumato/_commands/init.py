@@ -11,7 +11,7 @@ from sfumato._profile.role_guessing import TableGuess, guess_table
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
 from sfumato._release.staging import place_file
 from sfumato._request.schema import Role
-from sfumato._risk.attackers.predictive_columns import telling_columns
+from sfumato._risk.attackers.predictive_columns import find_predictive_columns
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,11 @@ def init(
 def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
     """Guess what columns are for, with those that predict a sensitive column, or one that is likely to be sensitive."""
     guess, rows = guess_table(table, read=read)
-    known = rows.column_names
+    column_names = rows.column_names
     likely = sensitive or [column.name for column in guess.columns if column.may_be_sensitive][:1]
-    for about in (name for name in likely if name in known):
-        others = [column.name for column in guess.of(Role.PUBLIC) if column.name != about and column.name in known]
-        guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
+    for about in (name for name in likely if name in column_names):
+        others = [
+            column.name for column in guess.of(Role.PUBLIC) if column.name != about and column.name in column_names
+        ]
+        guess = guess.with_telling(find_predictive_columns(rows, others, about), about, is_sure=bool(sensitive))
     return guess

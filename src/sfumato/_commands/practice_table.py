@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from sfumato._commands.demo import DIAGNOSES, SEED
-from sfumato.errors import TargetError, reason
+from sfumato.errors import TargetError, explain_os_error
 
 STAYS_PER_PATIENT = 1.4
 CODES_EACH = 4
@@ -22,7 +22,7 @@ WARDS = ("A1", "A2", "B1", "C3", "ICU")
 LEFT_FOR = ("home", "home care", "rehabilitation", "other hospital")
 
 
-def stays(rows: int, seed: int = SEED) -> pa.Table:
+def make_stays(rows: int, seed: int = SEED) -> pa.Table:
     """Invent stays; the generator is an ordinary one, because these numbers protect nobody."""
     chance = np.random.default_rng(seed)
     names = np.array(list(DIAGNOSES))
@@ -33,7 +33,7 @@ def stays(rows: int, seed: int = SEED) -> pa.Table:
     # What a patient is stays the same from stay to stay; what is found may change.
     sex, age = chance.choice(["F", "M"], patients), chance.integers(18, 95, patients)
     home = chance.integers(10_000, 100_000, patients)
-    found = chance.choice(len(names), rows, p=weights / weights.sum())
+    diagnosis_numbers = chance.choice(len(names), rows, p=weights / weights.sum())
     codes = np.array(
         [[f"{chr(65 + place)}{10 + number}" for number in range(CODES_EACH)] for place in range(len(names))]
     )
@@ -52,8 +52,8 @@ def stays(rows: int, seed: int = SEED) -> pa.Table:
             "days": 1 + chance.geometric(0.2, rows),
             "ward": chance.choice(WARDS, rows),
             "left_for": chance.choice(LEFT_FOR, rows, p=[0.7, 0.15, 0.1, 0.05]),
-            "icd": np.where(is_known, codes[found, chance.integers(0, CODES_EACH, rows)], "?"),
-            "diagnosis": np.where(is_known, names[found], "?"),
+            "icd": np.where(is_known, codes[diagnosis_numbers, chance.integers(0, CODES_EACH, rows)], "?"),
+            "diagnosis": np.where(is_known, names[diagnosis_numbers], "?"),
         }
     )
 
@@ -62,6 +62,6 @@ def write_stays(path: Path, rows: int) -> None:
     """Write invented stays as a CSV file that is not there yet."""
     try:
         with path.open("xb") as file:
-            pa.csv.write_csv(stays(rows), file)
+            pa.csv.write_csv(make_stays(rows), file)
     except OSError as error:
-        raise TargetError(f"the table cannot be written to {str(path)!r}: {reason(error)}.") from error
+        raise TargetError(f"the table cannot be written to {str(path)!r}: {explain_os_error(error)}.") from error

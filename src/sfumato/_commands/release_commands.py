@@ -102,9 +102,9 @@ def page(  # noqa: PLR0913 - the options of the command
 ) -> AskPage:
     """Write one HTML file that answers questions about a release with error bars, in any browser and offline."""
     check_place(Path(out), force=force)
-    made = ask_page(release, title=title, largest=megabytes, progress=progress)
-    save(made, Path(out), force=force)
-    return made
+    document = ask_page(release, title=title, largest=megabytes, progress=progress)
+    save(document, Path(out), force=force)
+    return document
 
 
 def audit(  # noqa: PLR0913 - the options of the command

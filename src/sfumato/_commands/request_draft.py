@@ -20,10 +20,10 @@ from sfumato._core.small_text_files import TOML
 from sfumato._profile.role_guessing import ColumnGuess, TableGuess
 from sfumato._readers import tables_in_files
 from sfumato._readers.read_options import POINT
-from sfumato._readers.reader_registry import hide_secrets, reader_of_address
+from sfumato._readers.reader_registry import find_reader_of_address, hide_secrets
 from sfumato._release.staging import check_outside
 from sfumato._request.schema import Role
-from sfumato._terminal_safe import UNPRINTABLE, printable
+from sfumato._terminal_safe import UNPRINTABLE, escape_unprintable
 from sfumato.errors import SchemaError, SourceError, TargetError
 
 WIDTH = 118
@@ -118,27 +118,27 @@ def draft(
     guess: TableGuess, table: str, target: Path, sensitive: Sequence[str] = (), *, encoding: str = "utf-8"
 ) -> Draft:
     """The request file of a table, in which some columns may be known to be sensitive."""
-    names = [each.name for each in guess.columns]
+    names = [column.name for column in guess.columns]
     if unknown := next((name for name in sensitive if name not in names), None):
         raise SchemaError(f"the table has no column {unknown!r}; it has {', '.join(map(repr, names))}.")
     writer = _Writer(guess, tuple(sensitive))
-    read_as = [f"encoding = {quoted(encoding)}"] if encoding != "utf-8" else []
+    read_as = [f"encoding = {quote_toml(encoding)}"] if encoding != "utf-8" else []
     if guess.decimal != POINT:
-        read_as += [*remark(DECIMAL), f"decimal = {quoted(guess.decimal)}"]
+        read_as += [*remark(DECIMAL), f"decimal = {quote_toml(guess.decimal)}"]
     parts = [
-        [*remark(ABOUT, table=quoted(_name(table))), "#", *remark(READING), *remark(OPTIONS)],
-        ["[table]", f"path = {quoted(said_path(table, target))}", *read_as, *writer.missing()],
+        [*remark(ABOUT, table=quote_toml(_name(table))), "#", *remark(READING), *remark(OPTIONS)],
+        ["[table]", f"path = {quote_toml(format_table_path(table, target))}", *read_as, *writer.missing()],
         ["[columns]", *writer.sensitive_column()],
         writer.person(),
         writer.left_out(),
-        [*remark(PUBLIC), *listed(writer.of(Role.PUBLIC), "#   ", "")],
+        [*remark(PUBLIC), *list_columns(writer.of(Role.PUBLIC), "#   ", "")],
         writer.bins(),
-        ["[domains]", *remark(DOMAINS), f'# {key(writer.example)} = "values.txt"'],
+        ["[domains]", *remark(DOMAINS), f'# {format_key(writer.example)} = "values.txt"'],
         ["[promise]", *remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
         ["[output]", *remark(PLAN_FILE), '# plan_file = "private.plan"'],
     ]
     decisions = (*writer.open, "how much anybody may learn (prior and posterior)")
-    name = printable(shlex.quote(target.name))
+    name = escape_unprintable(shlex.quote(target.name))
     steps = [f"#   {number}. {decision}" for number, decision in enumerate(decisions, 1)]
     commands = [f"#   sfumato plan {name}", f"#   sfumato publish {name} --out release"]
     parts.append(["# What to do next: decide", *steps, *remark(THEN), *commands])
@@ -157,22 +157,22 @@ def check_place(target: Path, *, force: bool) -> None:
 # -------------------------------------------------------------------------------------------------- how things are said
 
 
-def quoted(text: str) -> str:
+def quote_toml(text: str) -> str:
     """A text as TOML writes it; nothing in it ends its line or steers a terminal."""
     written = json.dumps(text, ensure_ascii=False)
-    return UNPRINTABLE.sub(lambda found: f"\\U{ord(found[0]):08X}", written)
+    return UNPRINTABLE.sub(lambda match: f"\\U{ord(match[0]):08X}", written)
 
 
-def key(name: str) -> str:
+def format_key(name: str) -> str:
     """The name of a column as a key."""
-    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else quoted(name)
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else quote_toml(name)
 
 
-def said_path(table: str, target: Path) -> str:
+def format_table_path(table: str, target: Path) -> str:
     """The path of a table as its request file says it: from where the file is, and without a name and password."""
     if (address := Address.of(table, SourceError)) is not None:
         return str(address)
-    if reader_of_address(table) is not None:
+    if find_reader_of_address(table) is not None:
         return hide_secrets(table)
     bare = re.sub(r"(?<=://).*@", "", table)
     return bare if "://" in bare or os.path.isabs(bare) else os.path.relpath(bare, target.parent)
@@ -180,26 +180,26 @@ def said_path(table: str, target: Path) -> str:
 
 def _name(table: str) -> str:
     """What a table is called for short."""
-    return Path(table).name if reader_of_address(table) is None else tables_in_files.split(table)[1] or table
+    return Path(table).name if find_reader_of_address(table) is None else tables_in_files.split(table)[1] or table
 
 
-def remark(text: str, **words: str) -> list[str]:
+def remark(text: str, **values: str) -> list[str]:
     """A paragraph of comment."""
-    lines = textwrap.wrap(text.strip().format(**words), WIDTH, break_on_hyphens=False, break_long_words=False)
+    lines = textwrap.wrap(text.strip().format(**values), WIDTH, break_on_hyphens=False, break_long_words=False)
     return [f"# {line}" for line in lines]
 
 
-def beside(line: str, column: ColumnGuess) -> str:
+def add_remarks(line: str, column: ColumnGuess) -> str:
     """A line about a column, with all that is remarked of it."""
     return f"{line}  # {'; '.join(column.remarks)}" if column.remarks else line.rstrip()
 
 
-def listed(columns: Sequence[ColumnGuess], before: str, after: str) -> Iterator[str]:
+def list_columns(columns: Sequence[ColumnGuess], before: str, after: str) -> Iterator[str]:
     """A line for each column, with all that is remarked of it."""
-    names = [f"{before}{quoted(each.name)}{after}" for each in columns]
+    names = [f"{before}{quote_toml(column.name)}{after}" for column in columns]
     width = max((len(name) for name in names if len(name) <= WIDEST_NAME), default=0)
-    for each, name in zip(columns, names, strict=True):
-        yield beside(f"{name:{width}}", each)
+    for column, name in zip(columns, names, strict=True):
+        yield add_remarks(f"{name:{width}}", column)
 
 
 class _Writer:
@@ -216,11 +216,11 @@ class _Writer:
 
     def of(self, *roles: Role) -> list[ColumnGuess]:
         """The columns that may have one of some roles, beside those that are known to be sensitive."""
-        return [each for each in self.columns if each.role in roles]
+        return [column for column in self.columns if column.role in roles]
 
     def missing(self) -> list[str]:
         """What stands for a missing value."""
-        sure, doubtful = ([quoted(text) for text in each] for each in (self.guess.missing, self.guess.doubtful))
+        sure, doubtful = ([quote_toml(text) for text in texts] for texts in (self.guess.missing, self.guess.doubtful))
         lines = ["", *remark(MISSING), f"missing = [{', '.join(sure)}]"] if sure else []
         if doubtful:
             instead = " instead of the one above" if sure else ""
@@ -231,11 +231,11 @@ class _Writer:
     def sensitive_column(self) -> list[str]:
         """What is protected."""
         if self.sensitive:
-            named = [each for each in self.guess.columns if each.name in self.sensitive]
-            return ["# Protected:", "sensitive = [", *listed(named, "    ", ","), "]"]
+            named = [column for column in self.guess.columns if column.name in self.sensitive]
+            return ["# Protected:", "sensitive = [", *list_columns(named, "    ", ","), "]"]
         self.open.append("which column is sensitive")
-        likely = f" By its name, it may be {' or '.join(map(quoted, self.likely))}." if self.likely else ""
-        return [*remark(SENSITIVE, likely=likely), f"# sensitive = {quoted(self.example)}"]
+        likely = f" By its name, it may be {' or '.join(map(quote_toml, self.likely))}." if self.likely else ""
+        return [*remark(SENSITIVE, likely=likely), f"# sensitive = {quote_toml(self.example)}"]
 
     def person(self) -> list[str]:
         """Whose row it is, and what is done with several rows of a person."""
@@ -243,8 +243,8 @@ class _Writer:
         if person is None:
             self.open.append("which column says whose row it is")
             likely = [each.name for each in self.guess.columns if each.may_be_person] or [ANY_COLUMN]
-            return [*remark(ANY_PERSON), *(f"# person = {quoted(name)}" for name in likely[:MOST_LIKELY])]
-        lines = [*remark(PERSON), beside(f"person = {quoted(person.name)}", person)]
+            return [*remark(ANY_PERSON), *(f"# person = {quote_toml(name)}" for name in likely[:MOST_LIKELY])]
+        lines = [*remark(PERSON), add_remarks(f"person = {quote_toml(person.name)}", person)]
         if not person.repeats:
             return lines
         self.open.append("what is done with several rows of a person")
@@ -254,8 +254,8 @@ class _Writer:
         order = first.name if first else ANY_COLUMN
         return [
             *(*lines, "", *remark(SEVERAL_ROWS)),
-            f"# one_row = {quoted(f'first:{order}')}",
-            f"# one_row = {quoted(f'last:{order}')}",
+            f"# one_row = {quote_toml(f'first:{order}')}",
+            f"# one_row = {quote_toml(f'last:{order}')}",
             '# one_row = "random"',
             *("# rows_per_person = 2  # and the next line", '# surplus = "drop"'),
         ]
@@ -263,14 +263,22 @@ class _Writer:
     def left_out(self) -> list[str]:
         """Columns that are not published."""
         lines: list[str] = []
-        for name, words, role in (("identifier", IDENTIFIER, Role.IDENTIFIER), ("drop", DROPPED, Role.DROPPED)):
-            if found := self.of(role):
-                lines += [*([""] if lines else []), *remark(words), f"{name} = [", *listed(found, "    ", ","), "]"]
+        for name, explanation, role in (("identifier", IDENTIFIER, Role.IDENTIFIER), ("drop", DROPPED, Role.DROPPED)):
+            if columns := self.of(role):
+                lines += [
+                    *([""] if lines else []),
+                    *remark(explanation),
+                    f"{name} = [",
+                    *list_columns(columns, "    ", ","),
+                    "]",
+                ]
         return lines
 
     def bins(self) -> list[str]:
         """Ranges for numbers and dates."""
-        found = [f"{key(each.name)} = [{', '.join(each.edges)}]" for each in self.guess.columns if each.edges]
-        set_out = [f"{key(each.name)} = " for each in self.of(Role.PUBLIC) if each.is_ranged]
-        lines = [line if line.startswith(tuple(set_out)) else f"# {line}" for line in found]
-        return ["[bins]", *remark(BINS), *(remark(DAYS) if set_out else ()), *lines] if found else []
+        bin_lines = [
+            f"{format_key(column.name)} = [{', '.join(column.edges)}]" for column in self.guess.columns if column.edges
+        ]
+        set_out = [f"{format_key(column.name)} = " for column in self.of(Role.PUBLIC) if column.is_ranged]
+        lines = [line if line.startswith(tuple(set_out)) else f"# {line}" for line in bin_lines]
+        return ["[bins]", *remark(BINS), *(remark(DAYS) if set_out else ()), *lines] if bin_lines else []

@@ -10,24 +10,24 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from sfumato._comparison.comparison_baselines import Baseline, laplace_answers, redrawn_values
+from sfumato._comparison.comparison_baselines import Baseline, estimate_laplace_answers, redraw_values
 from sfumato._comparison.comparison_outcome import Comparison, Contender
-from sfumato._comparison.matching_criteria import Aim, SameError, SameGain, SamePosterior, around
-from sfumato._comparison.mechanism_trial import ATTACKERS, Rehearsal, Trial, attacked, options_for, posed
-from sfumato._comparison.published_size import bytes_of
-from sfumato._core.exact_numbers import Exact, exact
+from sfumato._comparison.matching_criteria import Aim, SameError, SameGain, SamePosterior, list_bounds_around
+from sfumato._comparison.mechanism_trial import ATTACKERS, Rehearsal, Trial, plan_trial, run_attack, select_options
+from sfumato._comparison.published_size import measure_record_bytes
+from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._engines.engine import Engine
-from sfumato._engines.spark_engine import usual_engine
+from sfumato._engines.spark_engine import choose_engine
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._profile.table_scan import Survey
-from sfumato._publication_plan import Outlook, Request, check_publishable, open_table, surveyed
+from sfumato._publication_plan import Outlook, Request, check_publishable, open_table, survey_table
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attack_setup import seeded
-from sfumato._risk.attackers.planned_exposure import tellings
-from sfumato._risk.attackers.predictive_columns import Telling
+from sfumato._risk.attackers.attack_setup import make_draws
+from sfumato._risk.attackers.planned_exposure import measure_predictions
+from sfumato._risk.attackers.predictive_columns import ColumnPrediction
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -58,17 +58,17 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     comparison can be repeated. The attacker is the one for whom gains are told: P, who knows all public columns, unless
     another letter is given.
     """
-    aim = _aim(request, at_gain, error, at)
+    aim = _choose_aim(request, at_gain, error, at)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder, draws = Path(name), seeded(seed)
-        engine = engine or usual_engine(request.table)
-        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
-    return compare_survey(request, found, aim, attacker=attacker, at=at, seed=seed, progress=progress)
+        folder, draws = Path(name), make_draws(seed)
+        engine = engine or choose_engine(request.table)
+        request, survey = survey_table(request, open_table(request, folder, engine), engine, folder, draws)
+    return compare_survey(request, survey, aim, attacker=attacker, at=at, seed=seed, progress=progress)
 
 
 def compare_survey(  # noqa: PLR0913 - the same
     request: Request,
-    found: Survey,
+    survey: Survey,
     aim: Aim | None = None,
     *,
     attacker: str = ALL_COLUMNS,
@@ -77,77 +77,81 @@ def compare_survey(  # noqa: PLR0913 - the same
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """The same for a table that was read before; at the posterior of the request unless something else is aimed at."""
-    bound = request.spec.resolved(found.histogram).one_bound(found.histogram)
+    bound = request.spec.resolved(survey.histogram).one_bound(survey.histogram)
     if bound is None:
         raise SpecError(
             "this request has no one posterior at which mechanisms could be compared: its values have limits of their "
             "own, or one that a value exceeds by its share; ask for --prior and --posterior instead."
         )
-    stage = Rehearsal.of(found, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
+    stage = Rehearsal.of(survey, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
     letter = attacker.strip().upper()
     if letter not in ATTACKERS:
         raise SpecError(f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.")
-    size = usual_count(found.histogram) if at is None else at
+    size = choose_usual_count(survey.histogram) if at is None else at
     trials = Trials(request, stage, letter, size, {})
-    told = tellings(stage.aims, request.accept_telling)
+    predictive_columns = measure_predictions(stage.aims, request.accept_telling)
     total, contenders = len(REGISTRY), []
     for done, mechanism in enumerate(REGISTRY.values()):
         progress(done, total)
-        contenders.append(_contender(mechanism, bound, aim or SamePosterior(bound.posterior), trials, (found, told)))
+        contenders.append(
+            _evaluate_mechanism(
+                mechanism, bound, aim or SamePosterior(bound.posterior), trials, (survey, predictive_columns)
+            )
+        )
     progress(total, total)
-    made = Comparison(
+    comparison = Comparison(
         asked=request.spec.sentence,
         bound=bound,
-        guarantee=asked_guarantee(request, found.histogram),
+        guarantee=find_required_guarantee(request, survey.histogram),
         named=None if request.mechanism == AUTO else request.mechanism,
         aim=aim or SamePosterior(bound.posterior),
         attacker=letter,
         at=size,
         records=stage.sample.records,
-        total=found.histogram.total,
+        total=survey.histogram.total,
         contenders=tuple(contenders),
     )
-    return replace(made, baselines=_baselines(made, stage))
+    return replace(comparison, baselines=_list_baselines(comparison, stage))
 
 
-def _aim(request: Request, at_gain: Exact | None, error: Exact | None, at: int | None) -> Aim | None:
+def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at: int | None) -> Aim | None:
     """What shall be the same; None for the posterior of the request."""
     if at_gain is not None and error is not None:
         raise SpecError("a gain and an error were both given; give one that shall be the same for all mechanisms.")
     if at is not None and at < 1:
         raise SpecError(f"the count is {at}, and must be at least 1: it is the count whose error is told.")
     if at_gain is not None:
-        gain = exact(at_gain, "the gain")
+        gain = parse_exact(at_gain, "the gain")
         if not 0 < gain < 1:
             raise SpecError(f"the gain is {gain}, and must be between 0 and 1: more people guessed right, such as 10%.")
         return SameGain(float(gain))
     if error is not None:
-        limit = exact(error, "the error")
+        limit = parse_exact(error, "the error")
         if limit <= 0:
             raise SpecError(f"the error is {limit}, and must be above 0: the standard error by the count, such as 10%.")
         return SameError(limit, at or USUAL_COUNT)
     return None
 
 
-def usual_count(histogram: Histogram) -> int:
+def choose_usual_count(histogram: Histogram) -> int:
     """A count whose error is told: a thousand, or about as many as the most frequent value has, if that is less."""
     most = max(histogram.counts)
     digit = int(10 ** (len(str(most)) - 1))
     return min(USUAL_COUNT, most // digit * digit)
 
 
-def asked_guarantee(request: Request, histogram: Histogram) -> Guarantee:
+def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee:
     """Against whom it shall hold: as was said; else as the named mechanism, or any that could be taken, promises."""
     if request.guarantee is not None:
         return Guarantee(request.guarantee)
     if request.mechanism != AUTO:
         return REGISTRY[request.mechanism].guarantee
     spec = request.spec.resolved(histogram)
-    given = [
-        each.guarantee for name, each in REGISTRY.items() if name not in REGISTRY.added and each.adapt_request(spec)
+    guarantees = [
+        item.guarantee for name, item in REGISTRY.items() if name not in REGISTRY.added and item.adapt_request(spec)
     ]
-    taken = [each for each in given if each is not Guarantee.MARGINAL_PRIOR]  # that one must be asked for
-    return next(each for each in taken if not any(other.is_weaker_than(each) for other in taken))
+    taken = [item for item in guarantees if item is not Guarantee.MARGINAL_PRIOR]  # that one must be asked for
+    return next(item for item in taken if not any(other.is_weaker_than(item) for other in taken))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +166,7 @@ class Trials:
 
     def planned(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
         """A mechanism at a bound, without attackers."""
-        return self._remembered(mechanism, bound, False, lambda: posed(mechanism, bound, *self._at))
+        return self._remembered(mechanism, bound, False, lambda: plan_trial(mechanism, bound, *self._at))
 
     def attacked(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
         """The same with what the attacker finds."""
@@ -171,15 +175,15 @@ class Trials:
     def ladder(self, trial: Trial) -> tuple[dict[str, Attack], float | None]:
         """What all attackers find, by their letters; and how many bytes a record takes."""
         try:
-            chosen = self.stage.chosen(trial, options_for(trial.mechanism, self.request))
+            chosen = self.stage.chosen(trial, select_options(trial.mechanism, self.request))
         except InfeasibleError:
             return {}, None
         scenes = self.stage.scenes(chosen)
-        found = {
-            letter: trial.attack if letter == self.letter and trial.attack else attacked(scenes, letter)
+        attacks = {
+            letter: trial.attack if letter == self.letter and trial.attack else run_attack(scenes, letter)
             for letter in ATTACKERS
         }
-        return found, bytes_of(chosen, self.stage)
+        return attacks, measure_record_bytes(chosen, self.stage)
 
     @property
     def _at(self) -> tuple[Request, Rehearsal, int]:
@@ -189,10 +193,10 @@ class Trials:
         if trial.chosen is None:
             return trial
         try:
-            chosen = self.stage.chosen(trial, options_for(trial.mechanism, self.request))
+            chosen = self.stage.chosen(trial, select_options(trial.mechanism, self.request))
         except InfeasibleError:  # of fewer records there is none
             return trial
-        return replace(trial, attack=attacked(self.stage.scenes(chosen), self.letter))
+        return replace(trial, attack=run_attack(self.stage.scenes(chosen), self.letter))
 
     def _remembered(
         self, mechanism: AnyMechanism, bound: BreachBound, with_attack: bool, make: Callable[[], Trial]
@@ -206,37 +210,37 @@ class Trials:
         return replace(self.made[key], bound=bound)
 
 
-def _contender(
+def _evaluate_mechanism(
     mechanism: AnyMechanism,
     bound: BreachBound,
     aim: Aim,
     trials: Trials,
-    known: tuple[Survey, Sequence[Telling]],
+    survey_results: tuple[Survey, Sequence[ColumnPrediction]],
 ) -> Contender:
     """One mechanism: where it meets the aim, its curve around that, and what all attackers find there."""
     planned, tried = partial(trials.planned, mechanism), partial(trials.attacked, mechanism)
     proposed = aim.reached(bound, planned, tried)
     if proposed.chosen is None or proposed.spec is None:
         return Contender(mechanism, proposed)
-    for each in around(proposed.bound, POINTS):
-        tried(each)
-    curve = [each for (name, _, is_tried), each in trials.made.items() if name == mechanism.name and is_tried]
+    for item in list_bounds_around(proposed.bound, POINTS):
+        tried(item)
+    curve = [item for (name, _, is_tried), item in trials.made.items() if name == mechanism.name and is_tried]
     attacks, size = trials.ladder(proposed)
-    found, told = known
-    seen = Outlook(proposed.chosen, tuple(attacks.values()), None, (), tuple(told))
+    survey, predictive_columns = survey_results
+    outlook = Outlook(proposed.chosen, tuple(attacks.values()), None, (), tuple(predictive_columns))
     stop = ""
     try:
-        check_publishable(replace(trials.request, spec=proposed.spec, mechanism=mechanism.name), found, seen)
+        check_publishable(replace(trials.request, spec=proposed.spec, mechanism=mechanism.name), survey, outlook)
     except InfeasibleError as error:
         stop = str(error)
-    ordered = sorted((each for each in curve if each.chosen is not None), key=lambda each: each.bound.posterior)
+    ordered = sorted((item for item in curve if item.chosen is not None), key=lambda item: item.bound.posterior)
     return Contender(mechanism, proposed, tuple(ordered), attacks, stop, size)
 
 
-def _baselines(made: Comparison, stage: Rehearsal) -> tuple[Baseline, ...]:
+def _list_baselines(comparison: Comparison, stage: Rehearsal) -> tuple[Baseline, ...]:
     """What else could be done, where it applies."""
-    best = made.recommended
+    best = comparison.recommended
     beside = None if best is None or not best.proposed.error else (best.mechanism.name, best.proposed.error)
-    bound = made.bound if best is None else best.proposed.bound
-    redrawn = redrawn_values(stage.sample, stage.histogram, made.at)
-    return tuple(chain([] if redrawn is None else [redrawn], [laplace_answers(bound, made.at, beside)]))
+    bound = comparison.bound if best is None else best.proposed.bound
+    redrawn = redraw_values(stage.sample, stage.histogram, comparison.at)
+    return tuple(chain([] if redrawn is None else [redrawn], [estimate_laplace_answers(bound, comparison.at, beside)]))

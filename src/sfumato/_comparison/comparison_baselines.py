@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._figures.number_format import percent
+from sfumato._figures.number_format import format_percent
 from sfumato._profile.record_sample import Sample
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
-from sfumato._risk.attackers.attacker_knowledge import met_counts
+from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences
 from sfumato.errors import SpecError
 
 AROUND = 2.0
@@ -41,7 +41,7 @@ class Baseline:
         return {"name": self.name, "relative_error": self.error, "gain": self.gain, "words": self.words}
 
 
-def redrawn_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | None:
+def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | None:
     """Each record shows a value of the table's own distribution, whatever it holds: nobody learns of a person by it.
 
     The error is that of counts of about this size in the table: of a value of one public column and one protected
@@ -53,43 +53,44 @@ def redrawn_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | 
     for codes in sample.columns.values():
         if int(codes.max(initial=0)) >= MOST_HEIGHT:
             continue
-        held = np.asarray(met_counts(codes, sample.sensitive, size)[0]) * (total / sample.records)
-        expected = held.sum(axis=1, keepdims=True) * shares
-        near = (held >= at / AROUND) & (held < at * AROUND)
-        squares = (expected - held) ** 2 + expected * (1 - shares)
-        errors.append(np.sqrt(squares[near]) / held[near])
+        value_counts = np.asarray(count_cooccurrences(codes, sample.sensitive, size)[0]) * (total / sample.records)
+        expected = value_counts.sum(axis=1, keepdims=True) * shares
+        near = (value_counts >= at / AROUND) & (value_counts < at * AROUND)
+        squares = (expected - value_counts) ** 2 + expected * (1 - shares)
+        errors.append(np.sqrt(squares[near]) / value_counts[near])
     if not errors or not sum(map(len, errors)):
         return None
     error = float(np.concatenate(errors).mean())
-    words = (
+    sentence = (
         f"values drawn afresh from those of the table, whatever a person has: they show nothing of a single person, "
-        f"and counts of about {at:,} people with a value of one public column are off by {percent(error)} "
+        f"and counts of about {at:,} people with a value of one public column are off by {format_percent(error)} "
         "(mean over such counts of this table), because how columns go together is lost: chance does not even "
         "that out, and no answer could say how far off it is."
     )
-    return Baseline("redrawn values", error, 0.0, words)
+    return Baseline("redrawn values", error, 0.0, sentence)
 
 
-def laplace_scale(epsilon: float) -> float:
+def compute_laplace_scale(epsilon: float) -> float:
     """Returns the scale of Laplace noise for a count, which is also its mean absolute error."""
     if not 0 < epsilon < math.inf:
         raise SpecError(f"epsilon is {epsilon}; it must be a finite number above 0.")
     return SENSITIVITY / epsilon * (1 + MARGIN)
 
 
-def laplace_answers(bound: BreachBound, at: int, beside: tuple[str, float] | None) -> Baseline:
+def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, float] | None) -> Baseline:
     """Counts answered with noise, so that one answer moves odds by no more than the bound; no table is published.
 
     Beside a mechanism with its error it is told from how many answers on the mechanism is closer.
     """
     epsilon = math.log(bound.whole)
-    noise = math.sqrt(2) * bound.rows * laplace_scale(epsilon)
-    words = (
+    noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
+    sentence = (
         "no table is published: each count is answered with Laplace noise of its own. One answer, moving odds by as "
-        f"much as the bound allows, is off by {percent(noise / at)} at {at:,} records; the noise of each grows with "
+        f"much as the bound allows, is off by {format_percent(noise / at)} at {at:,} records; the noise of each "
+        "grows with "
         "the number of answers"
     )
     if beside is not None:
         name, error = beside
-        words += f", and from about {max(2, math.ceil(error * at / noise)):,} answers on {name} is closer"
-    return Baseline("Laplace answers", noise / at, None, f"{words}.")
+        sentence += f", and from about {max(2, math.ceil(error * at / noise)):,} answers on {name} is closer"
+    return Baseline("Laplace answers", noise / at, None, f"{sentence}.")

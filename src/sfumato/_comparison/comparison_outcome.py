@@ -14,8 +14,8 @@ from typing import Any
 from sfumato._comparison.comparison_baselines import Baseline
 from sfumato._comparison.matching_criteria import Aim, SameError
 from sfumato._comparison.mechanism_trial import Trial
-from sfumato._core.cell_values import off_by
-from sfumato._figures.number_format import percent_exactly, points, quantity
+from sfumato._core.cell_values import format_relative_error
+from sfumato._figures.number_format import format_exact_percent, format_points, format_quantity
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attack_result import Attack
@@ -61,7 +61,7 @@ class Contender:
         if trial.chosen is None or trial.spec is None:
             return NO_BOUND
         if guarantee.is_for_everybody:
-            return f"\u00d7{quantity(float(trial.bound.whole))}"
+            return f"\u00d7{format_quantity(float(trial.bound.whole))}"
         if letter != "F":
             return NO_BOUND
         return f"\u2264 {max(trial.spec.limits(trial.chosen.histogram.values))}"
@@ -98,7 +98,7 @@ class Comparison:
             is_last = each.proposed.error is None
             return each is not self.recommended, self.is_weaker(each.proposed), is_last, each.proposed.error or 0.0
 
-        return tuple(sorted((each for each in self.contenders if each.is_possible), key=rank))
+        return tuple(sorted((contender for contender in self.contenders if contender.is_possible), key=rank))
 
     def is_weaker(self, trial: Trial) -> bool:
         """Whether a trial promises less than was asked for: against fewer people, or more of a rise."""
@@ -117,31 +117,35 @@ class Comparison:
     def recommended(self) -> Contender | None:
         """Of those that promise what was asked for, the one of the least error; or of the least gain at one error."""
         able = [
-            each
-            for each in self.contenders
-            if each.is_possible
-            and not each.stop
-            and not self.is_weaker(each.proposed)
-            and each.proposed.error is not None
-            and each.proposed.gain is not None
+            contender
+            for contender in self.contenders
+            if contender.is_possible
+            and not contender.stop
+            and not self.is_weaker(contender.proposed)
+            and contender.proposed.error is not None
+            and contender.proposed.gain is not None
         ]
         by_gain = isinstance(self.aim, SameError)
         best: Contender | None = None
-        for each in able:
-            if best is None or _is_better(each.proposed, best.proposed, by_gain=by_gain):
-                best = each
+        for contender in able:
+            if best is None or _is_better(contender.proposed, best.proposed, by_gain=by_gain):
+                best = contender
         return best
 
     @property
     def knows(self) -> str:
         """What the attacker in question knows."""
-        found = [each.attacks[self.attacker].knows for each in self.contenders if self.attacker in each.attacks]
-        return found[0] if found else "how frequent the values are"
+        knowledge = [
+            contender.attacks[self.attacker].knows
+            for contender in self.contenders
+            if self.attacker in contender.attacks
+        ]
+        return knowledge[0] if knowledge else "how frequent the values are"
 
     @property
     def recommendation(self) -> str:
         """The advice in words: for which attacker, which mechanism, and what the others would do."""
-        return " ".join(_advice(self))
+        return " ".join(_write_advice(self))
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -160,8 +164,8 @@ class Comparison:
             "total": self.total,
             "recommended": None if best is None else best.mechanism.name,
             "recommendation": self.recommendation,
-            "mechanisms": [_contender_json(self, each) for each in self.contenders],
-            "baselines": [each.to_json() for each in self.baselines],
+            "mechanisms": [_write_contender_json(self, item) for item in self.contenders],
+            "baselines": [item.to_json() for item in self.baselines],
         }
 
 
@@ -175,91 +179,115 @@ def _is_better(one: Trial, other: Trial, *, by_gain: bool) -> bool:
     return not is_same_gain and gains[0] < gains[1] if is_same_error else errors[0] < errors[1]
 
 
-def _advice(made: Comparison) -> Sequence[str]:
+def _write_advice(comparison: Comparison) -> Sequence[str]:
     """Sentence by sentence."""
-    best, who = made.recommended, f"somebody who knows {made.knows}"
+    best, who = comparison.recommended, f"somebody who knows {comparison.knows}"
     if best is None:
         return [
-            f"For {who}, nothing is recommended: at {made.aim.words}, no mechanism that can be published promises as "
-            f"much as was asked for ({made.guarantee}, posterior {made.bound.posterior}), with an error and a gain "
+            f"For {who}, nothing is recommended: at {comparison.aim.words}, no mechanism that can be published "
+            "promises as "
+            f"much as was asked for ({comparison.guarantee}, posterior {comparison.bound.posterior}), with an error "
+            "and a gain "
             "that are known. Ask for less, coarsen public columns, or look at larger counts.",
-            *_absent(made),
+            *_list_absent(comparison),
         ]
-    attack = best.attacks[made.attacker]
+    attack = best.attacks[comparison.attacker]
     right = None if attack.with_release is None else attack.with_release.right
-    least = "gain" if isinstance(made.aim, SameError) else "error"
-    said = [
-        f"For {who}, {best.mechanism.name} is recommended (at {made.aim.words}): of the mechanisms that promise as "
-        f"much as was asked for, it has the smallest {least}. Counts of {made.at:,} people are typically off by "
-        f"{off_by(best.proposed.error)}, and this attacker guesses {percent_exactly(right)} of the people right with "
-        f"the release, {percent_exactly(attack.without.right)} without it."
+    least = "gain" if isinstance(comparison.aim, SameError) else "error"
+    sentences = [
+        f"For {who}, {best.mechanism.name} is recommended (at {comparison.aim.words}): of the mechanisms that "
+        "promise as "
+        f"much as was asked for, it has the smallest {least}. Counts of {comparison.at:,} people are typically off by "
+        f"{format_relative_error(best.proposed.error)}, and this attacker guesses {format_exact_percent(right)} of "
+        "the people right with "
+        f"the release, {format_exact_percent(attack.without.right)} without it."
     ]
-    others = [each for each in made.possible if each is not best and not each.stop]
-    strong = [each for each in others if not made.is_weaker(each.proposed)]
-    kinder = [each for each in strong if each.proposed.gain is not None and _gains_less(each, best)]
+    others = [contender for contender in comparison.possible if contender is not best and not contender.stop]
+    strong = [contender for contender in others if not comparison.is_weaker(contender.proposed)]
+    kinder = [
+        contender for contender in strong if contender.proposed.gain is not None and _has_less_gain(contender, best)
+    ]
     if kinder:
-        told = (
-            f"{each.mechanism.name} (gain {points(each.proposed.gain)}, error {off_by(each.proposed.error)})"
-            for each in kinder
+        attack_text = (
+            f"{contender.mechanism.name} (gain {format_points(contender.proposed.gain)}, error "
+            f"{format_relative_error(contender.proposed.error)})"
+            for contender in kinder
         )
-        said.append(f"The attacker gains less with {_listed(told)}; {best.mechanism.name} has a gain of {_gain(best)}.")
-    weaker = [each.mechanism.name for each in others if made.is_weaker(each.proposed) and _errs_less(each, best)]
+        sentences.append(
+            f"The attacker gains less with {_join_names(attack_text)}; {best.mechanism.name} has a gain of "
+            f"{_gain(best)}."
+        )
+    weaker = [
+        contender.mechanism.name
+        for contender in others
+        if comparison.is_weaker(contender.proposed) and _has_less_error(contender, best)
+    ]
     if weaker:
         verb = "promises" if len(weaker) == 1 else "promise"
         have = "has a smaller error" if len(weaker) == 1 else "have smaller errors"
-        said.append(f"{_listed(weaker)} {have}, and {verb} less than was asked for.")
-    if made.named is not None and made.named != best.mechanism.name:
-        said.append(f"The request names {made.named}.")
-    said += _absent(made)
-    said.append("Other attackers may gain more; which gain is acceptable is for the holder of the table to decide.")
-    return said
+        sentences.append(f"{_join_names(weaker)} {have}, and {verb} less than was asked for.")
+    if comparison.named is not None and comparison.named != best.mechanism.name:
+        sentences.append(f"The request names {comparison.named}.")
+    sentences += _list_absent(comparison)
+    sentences.append(
+        "Other attackers may gain more; which gain is acceptable is for the holder of the table to decide."
+    )
+    return sentences
 
 
-def _absent(made: Comparison) -> list[str]:
+def _list_absent(comparison: Comparison) -> list[str]:
     """Which mechanisms were not weighed, and why, so that nobody looks for one in vain."""
-    stopped = [f"{each.mechanism.name} ({each.why_not})" for each in made.contenders if each.is_possible and each.stop]
-    lacking = [f"{each.mechanism.name} ({each.why_not})" for each in made.contenders if not each.is_possible]
-    said = [f"Publishing would stop with {_listed(stopped)}."] if stopped else []
-    return [*said, *([f"Not possible here: {_listed(lacking)}."] if lacking else [])]
+    stopped = [
+        f"{contender.mechanism.name} ({contender.why_not})"
+        for contender in comparison.contenders
+        if contender.is_possible and contender.stop
+    ]
+    lacking = [
+        f"{contender.mechanism.name} ({contender.why_not})"
+        for contender in comparison.contenders
+        if not contender.is_possible
+    ]
+    sentences = [f"Publishing would stop with {_join_names(stopped)}."] if stopped else []
+    return [*sentences, *([f"Not possible here: {_join_names(lacking)}."] if lacking else [])]
 
 
-def _gains_less(one: Contender, other: Contender) -> bool:
+def _has_less_gain(one: Contender, other: Contender) -> bool:
     return (one.proposed.gain or 0.0) < (other.proposed.gain or 0.0) - SAME_GAIN
 
 
-def _errs_less(one: Contender, other: Contender) -> bool:
+def _has_less_error(one: Contender, other: Contender) -> bool:
     return one.proposed.error is not None and one.proposed.error < (other.proposed.error or 0.0)
 
 
-def _gain(each: Contender) -> str:
-    return points(each.proposed.gain)
+def _gain(contender: Contender) -> str:
+    return format_points(contender.proposed.gain)
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else str(last)
 
 
-def _contender_json(made: Comparison, each: Contender) -> dict[str, Any]:
-    trial, name = each.proposed, each.mechanism.name
-    known = {"mechanism": name, "guarantee": each.mechanism.guarantee, "possible": each.is_possible}
+def _write_contender_json(comparison: Comparison, contender: Contender) -> dict[str, Any]:
+    trial, name = contender.proposed, contender.mechanism.name
+    contender_json = {"mechanism": name, "guarantee": contender.mechanism.guarantee, "possible": contender.is_possible}
     if trial.chosen is None or trial.spec is None:
-        return {**known, "reason": trial.refusal}
+        return {**contender_json, "reason": trial.refusal}
     return {
-        **known,
-        "weaker_than_asked": made.is_weaker(trial),
-        "would_stop": each.stop or None,
+        **contender_json,
+        "weaker_than_asked": comparison.is_weaker(trial),
+        "would_stop": contender.stop or None,
         "setting": trial.spec.brief,
         "posterior": str(trial.bound.posterior),
         "proved": {
-            "sentence": each.mechanism.guarantee.sentence,
-            "attackers": {letter: each.proved(letter) for letter in each.attacks},
+            "sentence": contender.mechanism.guarantee.sentence,
+            "attackers": {letter: contender.proved(letter) for letter in contender.attacks},
         },
-        "measured": {letter: attack.to_json() for letter, attack in each.attacks.items()},
+        "measured": {letter: attack.to_json() for letter, attack in contender.attacks.items()},
         "cost": {
             "error_at": trial.error,
             "relative_error": dict(trial.chosen.predicted),
-            "bytes_a_record": each.bytes,
+            "bytes_a_record": contender.bytes,
             "planning_seconds": round(trial.seconds, 3),
         },
         "curve": [
@@ -268,8 +296,8 @@ def _contender_json(made: Comparison, each: Contender) -> dict[str, Any]:
                 "setting": None if point.spec is None else point.spec.brief,
                 "gain": point.gain,
                 "error": point.error,
-                "weaker_than_asked": made.is_weaker(point),
+                "weaker_than_asked": comparison.is_weaker(point),
             }
-            for point in each.curve
+            for point in contender.curve
         ],
     }

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sfumato._comparison.comparison_outcome import Comparison, Contender
 from sfumato._comparison.mechanism_trial import ATTACKERS
-from sfumato._core.cell_values import off_by
-from sfumato._figures.number_format import percent
+from sfumato._core.cell_values import format_relative_error
+from sfumato._figures.number_format import format_percent
 from sfumato._planning.predicted_error import SELECTIVITIES
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE
@@ -56,43 +56,44 @@ class Layer:
     """How many of the first columns are words; the others are numbers."""
 
 
-def proved(found: Comparison, *, with_standing: bool = True) -> Layer:
+def make_guarantee_layer(comparison: Comparison, *, with_standing: bool = True) -> Layer:
     """What holds for certain, of each attacker; nothing measured stands here.
 
     With a column for what stands against a mechanism, where no marks say so.
     """
     rows = tuple(
         (
-            each.mechanism.name,
-            each.mechanism.guarantee,
-            *((found.standing(each),) if with_standing else ()),
-            *(each.proved(letter) for letter in ATTACKERS),
+            contender.mechanism.name,
+            contender.mechanism.guarantee,
+            *((comparison.standing(contender),) if with_standing else ()),
+            *(contender.proved(letter) for letter in ATTACKERS),
         )
-        for each in found.possible
+        for contender in comparison.possible
     )
-    words = ("mechanism", "guarantee", *(("standing",) if with_standing else ()))
-    return Layer("proved", (*words, *ATTACKERS), rows, PROVED, words=len(words))
+    text_headings = ("mechanism", "guarantee", *(("standing",) if with_standing else ()))
+    return Layer("proved", (*text_headings, *ATTACKERS), rows, PROVED, words=len(text_headings))
 
 
-def measured(found: Comparison) -> Layer:
+def make_attack_layer(comparison: Comparison) -> Layer:
     """What attackers find."""
     rows = tuple(
-        (each.mechanism.name, *(guessed(each.attacks.get(letter)) for letter in ATTACKERS)) for each in found.possible
+        (contender.mechanism.name, *(format_guesses(contender.attacks.get(letter)) for letter in ATTACKERS))
+        for contender in comparison.possible
     )
-    note = MEASURED.format(ARROW, found.records, found.total)
+    note = MEASURED.format(ARROW, comparison.records, comparison.total)
     return Layer("measured", ("mechanism", *ATTACKERS), rows, note)
 
 
-def cost(found: Comparison, *, with_time: bool = True) -> Layer:
+def make_cost_layer(comparison: Comparison, *, with_time: bool = True) -> Layer:
     """What counts lose, and how much room it takes; and time, where there is a column for it."""
-    shares = tuple(f"{100 * float(each):g}%" for each in SELECTIVITIES)
-    headings = ("mechanism", "setting", f"at {found.at:,}", *shares, "bytes", "seconds")
+    shares = tuple(f"{100 * float(contender):g}%" for contender in SELECTIVITIES)
+    headings = ("mechanism", "setting", f"at {comparison.at:,}", *shares, "bytes", "seconds")
     width = len(headings) if with_time else -1
-    rows = tuple(_costs(each)[:width] for each in found.possible)
-    return Layer("cost", headings[:width], rows, COST.format(found.at) + (TIME if with_time else ""), words=2)
+    rows = tuple(_make_cost_row(contender)[:width] for contender in comparison.possible)
+    return Layer("cost", headings[:width], rows, COST.format(comparison.at) + (TIME if with_time else ""), words=2)
 
 
-def guessed(attack: Attack | None) -> str:
+def format_guesses(attack: Attack | None) -> str:
     """Right without the release, and with it."""
     if attack is None:
         return "not told"
@@ -100,10 +101,10 @@ def guessed(attack: Attack | None) -> str:
     return f"{100 * attack.without.right:.1f}{ARROW}{'not told' if after is None else f'{100 * after:.1f}'}"
 
 
-def _costs(each: Contender) -> tuple[str, ...]:
-    trial = each.proposed
+def _make_cost_row(contender: Contender) -> tuple[str, ...]:
+    trial = contender.proposed
     chosen, spec = trial.chosen, trial.spec
-    shares = ["not told"] * len(SELECTIVITIES) if chosen is None else map(percent, chosen.predicted.values())
-    room = "not told" if each.bytes is None else f"{each.bytes:.1f}"
+    shares = ["not told"] * len(SELECTIVITIES) if chosen is None else map(format_percent, chosen.predicted.values())
+    room = "not told" if contender.bytes is None else f"{contender.bytes:.1f}"
     setting = "" if spec is None else spec.brief
-    return each.mechanism.name, setting, off_by(trial.error), *shares, room, f"{trial.seconds:.1f}"
+    return contender.mechanism.name, setting, format_relative_error(trial.error), *shares, room, f"{trial.seconds:.1f}"

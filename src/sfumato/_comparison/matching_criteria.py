@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sfumato._comparison.mechanism_trial import Trial
-from sfumato._core.exact_numbers import exact
-from sfumato._figures.number_format import percent, points
-from sfumato._planning.bound_for_error import two_digits
+from sfumato._core.exact_numbers import parse_exact
+from sfumato._figures.number_format import format_percent, format_points
+from sfumato._planning.bound_for_error import list_two_digit_shares
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import SpecError
 
@@ -62,23 +62,23 @@ class SameGain(Aim):
 
     def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
         """At the largest posterior of two digits with at most this gain: it grows with the posterior."""
-        bounds = bounds_from(bound)
+        bounds = list_weaker_bounds(bound)
 
         def is_beyond(each: BreachBound) -> bool:  # where there is no plan, a larger posterior may have one
             gain = attacked(each).gain
             return gain is not None and gain > self.gain
 
         number = bisect_left(bounds, True, key=is_beyond)
-        found = attacked(bounds[max(number - 1, 0)])
-        if found.chosen is not None and number:
-            return found
-        said = f"no setting keeps the gain of this attacker within {points(self.gain)}."
-        return replace(found, chosen=None, refusal=found.refusal if number == len(bounds) else said)
+        trial = attacked(bounds[max(number - 1, 0)])
+        if trial.chosen is not None and number:
+            return trial
+        refusal_text = f"no setting keeps the gain of this attacker within {format_points(self.gain)}."
+        return replace(trial, chosen=None, refusal=trial.refusal if number == len(bounds) else refusal_text)
 
     @property
     def words(self) -> str:
         """The gain."""
-        return f"a gain of at most {points(self.gain)}"
+        return f"a gain of at most {format_points(self.gain)}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class SameError(Aim):
 
     def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
         """At the smallest posterior of two digits with at most this error: it falls with the posterior."""
-        bounds = bounds_from(bound)
+        bounds = list_weaker_bounds(bound)
 
         def is_within(each: BreachBound) -> bool:
             error = planned(each).error
@@ -99,30 +99,30 @@ class SameError(Aim):
         number = bisect_left(bounds, True, key=is_within)
         if number < len(bounds):
             return attacked(bounds[number])
-        last, said = planned(bounds[-1]), f"no posterior up to {WEAKEST} has so small an error."
-        return replace(last, chosen=None, refusal=last.refusal or said)
+        last, refusal_text = planned(bounds[-1]), f"no posterior up to {WEAKEST} has so small an error."
+        return replace(last, chosen=None, refusal=last.refusal or refusal_text)
 
     @property
     def words(self) -> str:
         """The error, and at which count."""
-        return f"an error of at most {percent(float(self.error))} at counts of {self.at:,}"
+        return f"an error of at most {format_percent(float(self.error))} at counts of {self.at:,}"
 
 
-def bounds_from(bound: BreachBound) -> list[BreachBound]:
+def list_weaker_bounds(bound: BreachBound) -> list[BreachBound]:
     """The bounds with the same prior and every larger posterior of two digits that leaves something to be told."""
-    found = []
-    for posterior in two_digits(bound.prior):
+    bounds = []
+    for posterior in list_two_digit_shares(bound.prior):
         with suppress(SpecError):
-            found.append(BreachBound(bound.prior, posterior, bound.rows))
-    return found
+            bounds.append(BreachBound(bound.prior, posterior, bound.rows))
+    return bounds
 
 
-def around(bound: BreachBound, exponents: Sequence[float]) -> list[BreachBound]:
+def list_bounds_around(bound: BreachBound, exponents: Sequence[float]) -> list[BreachBound]:
     """Bounds with the same prior, whose odds rise by powers of what they may rise by here; posteriors of two digits."""
-    found = [bound]
+    bounds = [bound]
     for exponent in exponents:
         odds = float(bound.whole) ** exponent * float(bound.prior / (1 - bound.prior))
-        posterior = min(exact(f"{odds / (1 + odds):.2g}"), WEAKEST)
+        posterior = min(parse_exact(f"{odds / (1 + odds):.2g}"), WEAKEST)
         with suppress(SpecError):
-            found.append(BreachBound(bound.prior, posterior, bound.rows))
-    return found
+            bounds.append(BreachBound(bound.prior, posterior, bound.rows))
+    return bounds

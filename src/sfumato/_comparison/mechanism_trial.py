@@ -20,9 +20,15 @@ from sfumato._records.column_codes import Sensitive
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import SEVERAL_ROWS, BreachBound, PrivacySpec
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attack_scenarios import all_columns, frequencies, others, release_alone, worst_column
-from sfumato._risk.attackers.attack_setup import Scene, planned, seeded
-from sfumato._risk.attackers.planned_exposure import Target, targets
+from sfumato._risk.attackers.attack_scenarios import (
+    attack_with_all_columns,
+    attack_with_frequencies,
+    attack_with_known_others,
+    attack_with_worst_column,
+    release_alone,
+)
+from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
+from sfumato._risk.attackers.planned_exposure import Target, make_targets
 from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
 from sfumato.mechanisms.capabilities import Comparability
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -30,11 +36,11 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 MOST_LEARNED = 1 << 19
 """Records times values that a release is learned from: a quarter of what an audit takes, because there are many."""
 
-ATTACKERS: Mapping[str, Callable[[Scene], Attack]] = {
-    "F": frequencies,
-    "C": worst_column,
-    "P": all_columns,
-    "O": others,
+ATTACKERS: Mapping[str, Callable[[AttackSetup], Attack]] = {
+    "F": attack_with_frequencies,
+    "C": attack_with_worst_column,
+    "P": attack_with_all_columns,
+    "O": attack_with_known_others,
     "L": partial(release_alone, most_learned=MOST_LEARNED),
 }
 """The attackers by their letters, those who know least first; the last has the release and nothing else."""
@@ -84,34 +90,34 @@ class Rehearsal:
     def of(cls, found: Survey, bound: BreachBound, seed: int) -> Rehearsal:
         """From the first reading of a table; what is believed beyond the bound is counted."""
         sample = replace(found.sample, total=found.sample.records)
-        return cls(sample, found.sensitive, found.histogram, targets(sample, found.sensitive, bound), seed)
+        return cls(sample, found.sensitive, found.histogram, make_targets(sample, found.sensitive, bound), seed)
 
     def chosen(self, trial: Trial, options: object) -> Chosen:
         """The plan of a trial for the records that are here: its own, where these are all."""
         if trial.chosen is None:
             raise InfeasibleError(trial.refusal)
-        held = np.bincount(self.sample.sensitive, minlength=self.histogram.domain_size)
-        if int(held.sum()) == self.histogram.total:
+        value_counts = np.bincount(self.sample.sensitive, minlength=self.histogram.domain_size)
+        if int(value_counts.sum()) == self.histogram.total:
             return trial.chosen
-        counted = replace(self.histogram, counts=tuple(held.tolist()))
-        plan = trial.mechanism.plan(counted, trial.spec, options, seeded(self.seed))
+        counted = replace(self.histogram, counts=tuple(value_counts.tolist()))
+        plan = trial.mechanism.plan(counted, trial.spec, options, make_draws(self.seed))
         return Chosen(trial.mechanism, plan, counted)
 
-    def scenes(self, chosen: Chosen) -> list[Scene]:
+    def scenes(self, chosen: Chosen) -> list[AttackSetup]:
         """What would be published, drawn with a key that is thrown away; one for each protected column."""
-        return planned(chosen, self.sample, self.sensitive, self.aims, self.seed)
+        return make_planned_setups(chosen, self.sample, self.sensitive, self.aims, self.seed)
 
 
-def attacked(scenes: Sequence[Scene], letter: str) -> Attack:
+def run_attack(scenes: Sequence[AttackSetup], letter: str) -> Attack:
     """What an attacker finds; of several protected columns the one of which it gains most."""
-    found = [ATTACKERS[letter](scene) for scene in scenes]
-    return max(found, key=lambda each: (each.with_release or each.without).right - each.without.right)
+    attacks = [ATTACKERS[letter](scene) for scene in scenes]
+    return max(attacks, key=lambda attack: (attack.with_release or attack.without).right - attack.without.right)
 
 
 ONE_COLUMN = "it protects one column, and several are to be protected each for itself."
 
 
-def posed(mechanism: AnyMechanism, bound: BreachBound, request: Request, stage: Rehearsal, at: int) -> Trial:
+def plan_trial(mechanism: AnyMechanism, bound: BreachBound, request: Request, stage: Rehearsal, at: int) -> Trial:
     """Plan with a mechanism at a bound, by its own kind of request and with the options that were given.
 
     The error is that of counts of `at` records.
@@ -127,14 +133,14 @@ def posed(mechanism: AnyMechanism, bound: BreachBound, request: Request, stage: 
         return Trial(mechanism, bound, refusal=str(error))
     began = time.monotonic()
     try:
-        plan = mechanism.plan(histogram, spec, options_for(mechanism, request), seeded(stage.seed))
+        plan = mechanism.plan(histogram, spec, select_options(mechanism, request), make_draws(stage.seed))
     except (InfeasibleError, SpecError) as error:
         return Trial(mechanism, bound, spec, refusal=str(error))
     chosen, seconds = Chosen(mechanism, plan, histogram), time.monotonic() - began
-    (found,) = chosen.error_curve([at])
-    return Trial(mechanism, bound, spec, chosen, error=found.evenly, seconds=seconds)
+    (count_error,) = chosen.error_curve([at])
+    return Trial(mechanism, bound, spec, chosen, error=count_error.evenly, seconds=seconds)
 
 
-def options_for(mechanism: AnyMechanism, request: Request) -> object:
+def select_options(mechanism: AnyMechanism, request: Request) -> object:
     """The options of a mechanism that were given, or its usual ones."""
     return request.options.get(mechanism.name) or mechanism.options()

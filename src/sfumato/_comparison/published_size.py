@@ -7,21 +7,21 @@ from io import BytesIO
 from sfumato._comparison.mechanism_trial import Rehearsal
 from sfumato._core.cell_values import field_type
 from sfumato._parquet.parquet_writer import Encoder, FileWriter
-from sfumato._perturb.record_writer import encoded
+from sfumato._perturb.record_writer import encode_row_group
 from sfumato._planning.predicted_error import Chosen
 from sfumato._records import Naming
-from sfumato._risk.attackers.attack_setup import seeded
-from sfumato._risk.attackers.planned_exposure import shown
+from sfumato._risk.attackers.attack_setup import make_draws
+from sfumato._risk.attackers.planned_exposure import draw_published_values
 
 BATCH = 1 << 16
 
 
-def bytes_of(chosen: Chosen, stage: Rehearsal) -> float:
+def measure_record_bytes(chosen: Chosen, stage: Rehearsal) -> float:
     """Bytes a record, in Parquet as a release is written; public columns take as much under every mechanism."""
     mechanism, sensitive, sample = chosen.mechanism, stage.sensitive, stage.sample
     kind = mechanism.make_encoding(chosen.design)
     cell = kind.cell_name(sensitive.name)
-    replaced = shown(chosen, sensitive, sample.sensitive, seeded(stage.seed))
+    replaced = draw_published_values(chosen, sensitive, sample.sensitive, make_draws(stage.seed))
     written = [(kind.published(sensitive.parts, sensitive, cell), [kind.rows(replaced, sensitive.name, cell)])]
     contents = None if mechanism.bucket_table is None else mechanism.bucket_table.list_contents(chosen.plan)
     types = tuple(field_type(part.type) or "" for part in sensitive.parts)
@@ -34,7 +34,7 @@ def bytes_of(chosen: Chosen, stage: Rehearsal) -> float:
         sink, encoder = BytesIO(), Encoder(columns)
         writer = FileWriter(sink, encoder.schema)
         for rows in batches:
-            writer.add(encoded(encoder, columns, rows))
+            writer.add(encode_row_group(encoder, columns, rows))
         writer.finish()
         total += sink.tell()
     return total / sample.records

@@ -29,7 +29,7 @@ Indices = npt.NDArray[np.int64]
 
 # Former names, in modules that still have them.
 Numbers = UInts
-Words = Bits64
+RandomBits = Bits64
 Places = Indices
 
 Counts = npt.NDArray[np.int64]

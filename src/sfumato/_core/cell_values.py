@@ -91,10 +91,10 @@ _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType:
+def simplify_type(kind: pa.DataType) -> pa.DataType:
     """The type under which a column is handled: no dictionaries, one string type, one date type."""
     if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
+        return simplify_type(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_date64(kind):
@@ -102,9 +102,9 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
+def simplify_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with plain types and without metadata."""
-    return pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema])
+    return pa.schema([pa.field(column.name, simplify_type(column.type)) for column in schema])
 
 
 def field_type(arrow_type: pa.DataType) -> str | None:
@@ -125,7 +125,7 @@ _FIELD_TYPES = (
 )
 
 
-def domain_array(values: Sequence[Value]) -> pa.Array:
+def build_domain_array(values: Sequence[Value]) -> pa.Array:
     """Hold a domain, missing value included, as an Arrow array."""
     try:
         return pa.array(values)
@@ -133,18 +133,18 @@ def domain_array(values: Sequence[Value]) -> pa.Array:
         return pa.array(values, type=pa.uint64())
 
 
-def parts(value: Value) -> tuple[Scalar, ...]:
+def split_value(value: Value) -> tuple[Scalar, ...]:
     """The parts of a value: one for each column that it is made of."""
     return value if isinstance(value, tuple) else (value,)
 
 
-def example_value(values: Sequence[Value]) -> Value:
+def choose_example_value(values: Sequence[Value]) -> Value:
     """The value to show how to ask for one: if possible one that is not missing, and that can be printed as it is."""
-    given = [value for value in values if None not in parts(value)]
-    return next((value for value in given if is_printable(display(value))), (given or values)[0])
+    present_values = [value for value in values if None not in split_value(value)]
+    return next((value for value in present_values if is_printable(display(value))), (present_values or values)[0])
 
 
-def labels(values: Sequence[Value]) -> list[str]:
+def make_labels(values: Sequence[Value]) -> list[str]:
     """A text for each value, no two alike: as people see them, or as JSON where that would not tell them apart."""
     shown = [display(value) for value in values]
     return shown if len(set(shown)) == len(shown) else [json.dumps(to_json(value)) for value in values]
@@ -152,21 +152,21 @@ def labels(values: Sequence[Value]) -> list[str]:
 
 def display(value: Value) -> str:
     """Show a value to a person."""
-    return " / ".join("(missing)" if part is None else str(_scalar_to_json(part)) for part in parts(value))
+    return " / ".join("(missing)" if part is None else str(_scalar_to_json(part)) for part in split_value(value))
 
 
-def listed(values: Sequence[Value], most: int = 5) -> str:
+def format_values(values: Sequence[Value], most: int = 5) -> str:
     """The first few values for people, and how many more there are."""
     named = ", ".join(repr(display(value)) for value in values[:most])
     return f"{named} and {len(values) - most} more" if len(values) > most else named
 
 
-def counted(values: Sequence[object], what: str = "value") -> str:
+def format_value_count(values: Sequence[object], what: str = "value") -> str:
     """How many values there are, where they must not be named."""
     return f"one {what}" if len(values) == 1 else f"{len(values):,} {what}s"
 
 
-def off_by(error: float | None) -> str:
+def format_relative_error(error: float | None) -> str:
     """A relative error for people: a digit behind the point below 100%, thousands grouped above."""
     if not error:
         return "not told" if error is None else "exact"

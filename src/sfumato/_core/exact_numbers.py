@@ -17,7 +17,7 @@ _HUGE = re.compile(r"[eE][-+]?[\d_]{4}")
 """An exponent that would take minutes and gigabytes to write out; a stranger's release may hold one."""
 
 
-def exact(number: Exact, what: str = "a number") -> Fraction:
+def parse_exact(number: Exact, what: str = "a number") -> Fraction:
     """Read an exact rational from `1/13`, `0.02`, `2%`, `3`, a Fraction or a Decimal.
 
     Floats are refused: 0.1 as a float is not one tenth, and a promise must not rest on the difference. So is `1/3%`,
@@ -43,12 +43,12 @@ SMALLEST_PRIOR = Fraction(1, 10**9)
 """Stands for a share that was rounded down to nothing: below the share of one record in a thousand million."""
 
 
-def coarse_steps(total: int) -> int:
+def count_coarse_steps(total: int) -> int:
     """Into how many equal steps shares are cut whose size matters alone: hundredths, or steps of ten records."""
     return max(1, min(FINEST_STEPS, total // COARSEST_STEP))
 
 
-def coarse_share(count: int, total: int) -> Fraction:
+def round_share_down(count: int, total: int) -> Fraction:
     """A share rounded down to two significant digits, or to ten records if that is coarser; in integers.
 
     Digits alone would tell the counts of rare values: the total is public. Every share but that of everybody is one
@@ -70,7 +70,7 @@ LARGEST_PART = 10**6
 
 
 @lru_cache
-def root_below(whole: Fraction, times: int) -> Fraction:
+def find_root_below(whole: Fraction, times: int) -> Fraction:
     """The largest n/d, both below a million, of which the `times`-th power is at most the whole: decided by integers.
 
     The whole is above 1. The first power is the whole itself. Fractions between two neighbours of the Stern-Brocot tree
@@ -80,10 +80,10 @@ def root_below(whole: Fraction, times: int) -> Fraction:
         return whole
     low, high = (1, 1), (1, 0)  # of the root, which is at least 1
     while True:
-        steps = _steps(low, high, lambda part: _is_within(part, whole, times))
-        low = _moved(low, high, steps)
-        back = _steps(high, low, lambda part: not _is_within(part, whole, times))
-        high = _moved(high, low, back)
+        steps = _count_steps(low, high, lambda part: _is_within(part, whole, times))
+        low = _move_towards(low, high, steps)
+        back = _count_steps(high, low, lambda part: not _is_within(part, whole, times))
+        high = _move_towards(high, low, back)
         if not steps and not back:
             return Fraction(*low)
 
@@ -97,11 +97,11 @@ def _is_within(part: Part, whole: Fraction, times: int) -> bool:
     return bool(above**times * whole.denominator <= whole.numerator * below**times)
 
 
-def _moved(start: Part, towards: Part, steps: int) -> Part:
+def _move_towards(start: Part, towards: Part, steps: int) -> Part:
     return start[0] + steps * towards[0], start[1] + steps * towards[1]
 
 
-def _steps(start: Part, towards: Part, holds: Callable[[Part], bool]) -> int:
+def _count_steps(start: Part, towards: Part, holds: Callable[[Part], bool]) -> int:
     """How many times one may step from one end of an interval towards the other while something holds.
 
     It holds up to some step and never again; parts stay below the largest, and steps are found by bisection.
@@ -110,14 +110,14 @@ def _steps(start: Part, towards: Part, holds: Callable[[Part], bool]) -> int:
     reached, beyond = 0, most + 1
     while beyond - reached > 1:
         middle = (reached + beyond) // 2
-        if holds(_moved(start, towards, middle)):
+        if holds(_move_towards(start, towards, middle)):
             reached = middle
         else:
             beyond = middle
     return reached
 
 
-def two_digits_above(share: Fraction) -> Fraction:
+def round_up_two_digits(share: Fraction) -> Fraction:
     """A share above 0, rounded up to two significant digits."""
     unit = Fraction(1)
     while share < 10 * unit:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 
 _MARKS = re.compile(
     r"[\\`*_\[\]<>&~$|@#{}^=]"  # code, emphasis, links, HTML, entities, tables, formulas, and marks of dialects
@@ -19,15 +19,15 @@ _AT_THE_BEGINNING = re.compile(r"^([0-9]*)([+\-:]|(?<=[0-9])[.)](?=\s|$))")
 """What makes a heading or an item of a list at the beginning of a line."""
 
 
-def as_text(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape a text, so that Markdown shows it as it is and makes no link of it."""
-    escaped = _MARKS.sub(r"\\\g<0>", printable(text).strip(" "))
+    escaped = _MARKS.sub(r"\\\g<0>", escape_unprintable(text).strip(" "))
     return _AT_THE_BEGINNING.sub(r"\1\\\2", escaped)
 
 
-def as_code(text: str) -> str:
+def format_as_code(text: str) -> str:
     """Write a text as code, between more backticks than it has in a row."""
-    shown = printable(text) or " "
+    shown = escape_unprintable(text) or " "
     fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
     is_bare = not (shown.startswith("`") or shown.endswith("`"))
     is_stripped = shown.startswith(" ") and shown.endswith(" ") and shown.strip(" ") != ""

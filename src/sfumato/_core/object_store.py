@@ -42,11 +42,11 @@ class Address:
     @classmethod
     def of(cls, given: str | Path, error: type[SfumatoError]) -> Address | None:
         """The address that is meant; None where it is a path. What is neither is refused without repeating it."""
-        found = _ADDRESS.fullmatch(str(given))
-        scheme = SCHEMES.get(found[1].lower()) if found else None
-        if found is None or scheme is None:
+        match = _ADDRESS.fullmatch(str(given))
+        scheme = SCHEMES.get(match[1].lower()) if match else None
+        if match is None or scheme is None:
             return None
-        bucket, *names = (found[2] or "").rstrip("/").split("/")
+        bucket, *names = (match[2] or "").rstrip("/").split("/")
         # An account of abfs stands behind the @; a password stands before it in all others, and behind a colon.
         if not bucket or ":" in bucket or ("@" in bucket and not scheme.startswith("abfs")) or "?" in str(given):
             raise error(
@@ -110,15 +110,15 @@ class Address:
     def below(self, *, is_deep: bool = True) -> list[Address]:
         """The files in the folder, in the order of their names; those in its folders too."""
         selector = pafs.FileSelector(self._path, allow_not_found=True, recursive=is_deep)
-        found = [each.path for each in self._store.get_file_info(selector) if each.type == pafs.FileType.File]
-        return [Address(self.scheme, self.key + path.removeprefix(self._path)) for path in sorted(found)]
+        paths = [info.path for info in self._store.get_file_info(selector) if info.type == pafs.FileType.File]
+        return [Address(self.scheme, self.key + path.removeprefix(self._path)) for path in sorted(paths)]
 
     def version(self) -> str:
         """A digest of what the store says of the file, which is another one as soon as the file is written again."""
         info = self._store.get_file_info(self._path)
         with self._store.open_input_stream(self._path) as file:
-            told = {name.lower(): value for name, value in (file.metadata() or {}).items()}
-        tag = next((told[name] for name in ("etag", "generation") if name in told), b"")
+            metadata = {name.lower(): value for name, value in (file.metadata() or {}).items()}
+        tag = next((metadata[name] for name in ("etag", "generation") if name in metadata), b"")
         return hashlib.sha256(repr((str(self), info.size, info.mtime_ns, tag)).encode()).hexdigest()
 
     # ---------------------------------------------------------------------------------------------- reading and writing
@@ -135,10 +135,10 @@ class Address:
     def read_bytes(self, most: int) -> bytes:
         """What is in a file that is not larger than this."""
         with self._store.open_input_stream(self._path, compression=None) as file:
-            found: bytes = file.read(most + 1)
-        if len(found) > most:
+            content: bytes = file.read(most + 1)
+        if len(content) > most:
             raise OSError(f"a file is larger than {most} bytes.")
-        return found
+        return content
 
     def fetch(self, target: Path) -> None:
         """Copy the file to a new one of ours, which nobody else may read."""
@@ -164,9 +164,9 @@ class Address:
             self._store.delete_dir(self._path)
 
 
-def is_spark_name(given: Any) -> bool:
+def is_spark_name(table: Any) -> bool:
     """Whether a table is named as Spark knows it."""
-    return isinstance(given, str) and given.startswith(SPARK)
+    return isinstance(table, str) and table.startswith(SPARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +196,12 @@ File = Path | Address | HeldFile
 """What can be read from its first byte to its last."""
 
 
-def readable(file: File) -> Any:
+def open_for_arrow(file: File) -> Any:
     """A file as Arrow takes it."""
     return file if isinstance(file, Path) else file.readable()
 
 
-def file_version(file: File) -> str | None:
+def read_file_version(file: File) -> str | None:
     """What a store says of a file, so that nobody need read it to know whether it is still the same; None of a path."""
     return file.version() if isinstance(file, Address) else None
 

@@ -8,7 +8,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-Given = TypeVar("Given")
+OptionValue = TypeVar("OptionValue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,43 +36,48 @@ class Flag:
 
 
 def option(  # noqa: PLR0913 - what is said of an option
-    default: Given,
+    default: OptionValue,
     name: str,
-    words: str,
+    help_text: str,
     *,
     metavar: str | None = None,
     least: int | None = None,
     offered: tuple[str, ...] = (),
-) -> Given:
+) -> OptionValue:
     """A field of a dataclass of options, with its default and its flag.
 
     A field without a flag is set by the library alone, as for the reproduction of a paper.
     """
-    return field(default=default, metadata={"flag": Flag(name, words, Any, metavar, least, offered)})
+    return field(default=default, metadata={"flag": Flag(name, help_text, Any, metavar, least, offered)})
 
 
-def options_of(options: type[Any]) -> Iterator[tuple[str, Flag]]:
+def list_flags(options: type[Any]) -> Iterator[tuple[str, Flag]]:
     """The fields of a dataclass of options that have a flag, each with the type that it is given as."""
     kinds = get_type_hints(options)
-    for each in fields(options):
-        if "flag" in each.metadata:
-            yield each.name, replace(each.metadata["flag"], kind=_given_as(kinds[each.name]))
+    for option_field in fields(options):
+        if "flag" in option_field.metadata:
+            yield (
+                option_field.name,
+                replace(option_field.metadata["flag"], kind=_find_flag_type(kinds[option_field.name])),
+            )
 
 
-def _given_as(kind: Any) -> Any:
+def _find_flag_type(kind: Any) -> Any:
     """What a field of a type is given as: what may be nothing by its type, and an exact number as text."""
     if get_origin(kind) not in (Union, UnionType):
         return kind
-    kinds = [each for each in get_args(kind) if each is not NoneType]
+    kinds = [member for member in get_args(kind) if member is not NoneType]
     return kinds[0] if len(kinds) == 1 else str
 
 
 def options_json(options: Any) -> dict[str, Any]:
     """Every option by the name of its field, with the value that is used."""
-    return {each.name: _json(getattr(options, each.name)) for each in fields(options)}
+    return {
+        option_field.name: _convert_to_json(getattr(options, option_field.name)) for option_field in fields(options)
+    }
 
 
-def _json(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     """A value as JSON has it; an exact number as a text."""
     if isinstance(value, Enum):
         return value.value

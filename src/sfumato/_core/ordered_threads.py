@@ -20,7 +20,7 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
             yield ready
 
 
-def ordered(
+def map_in_order(
     pool: ThreadPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
     """Work on several items at once, and give the results in order; only so many wait in memory."""

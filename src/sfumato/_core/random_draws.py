@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sfumato._core.arrays import BLOCK_ROWS, Bits64, Counts, UInts
-from sfumato._core.sorting import LARGEST_WORD, positions_in_order
+from sfumato._core.sorting import LARGEST_WORD, find_sorted_positions
 from sfumato.errors import InternalError, SpecError
 
 Halves = tuple[UInts, UInts]
@@ -96,9 +96,9 @@ class Draws:
 
     def stream(self, purpose: str) -> Stream:
         """The stream of one purpose."""
-        if (known := self._streams.get(purpose)) is None:
-            known = self._streams[purpose] = Stream(self._subkey(purpose))
-        return known
+        if (stream := self._streams.get(purpose)) is None:
+            stream = self._streams[purpose] = Stream(self._subkey(purpose))
+        return stream
 
     def permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
         """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
@@ -136,11 +136,11 @@ class Stream:
         first_block, skipped = divmod(first_row, WORDS_PER_BLOCK)
         nonce = attempt.to_bytes(8, "big") + first_block.to_bytes(8, "big")
         encryptor = Cipher(algorithms.AES(self.subkey), modes.CTR(nonce)).encryptor()
-        words = np.empty(rows + skipped + WORDS_PER_BLOCK, dtype="<u8")  # a cipher asks for room for a block more
-        room = words.data.cast("B")
+        bits = np.empty(rows + skipped + WORDS_PER_BLOCK, dtype="<u8")  # a cipher asks for room for a block more
+        room = bits.data.cast("B")
         for start in range(0, (rows + skipped) * WORD_BYTES, len(ZEROS)):
             encryptor.update_into(ZEROS[: (rows + skipped) * WORD_BYTES - start], room[start:])
-        return words[skipped : skipped + rows]
+        return bits[skipped : skipped + rows]
 
     def integers(self, first_row: int, rows: int, bound: int | Bits64) -> Bits64:
         """One integer of `range(bound)` for each row, exactly uniform; rejected words are drawn anew by attempt.
@@ -149,7 +149,7 @@ class Stream:
         """
         lowest = highest = bound
         if isinstance(bound, np.ndarray):
-            lowest, highest = (int(each(bound)) if len(bound) else 1 for each in (np.min, np.max))
+            lowest, highest = (int(find_extreme(bound)) if len(bound) else 1 for find_extreme in (np.min, np.max))
         if lowest < 1 or highest > LARGEST_BOUND:
             raise InternalError("an integer can be drawn below a bound of 1 to 2^63 only.")
         # To divide by one number is much quicker than to divide by many, if these are all the same.
@@ -169,7 +169,7 @@ class Stream:
         blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
         blocks[:, 0] = attempt
         blocks[:, 1] = row_numbers // WORDS_PER_BLOCK
-        keystream = _encrypted(self.subkey, blocks)
+        keystream = _encrypt_blocks(self.subkey, blocks)
         return keystream[np.arange(len(row_numbers)), row_numbers % WORDS_PER_BLOCK]
 
 
@@ -197,13 +197,13 @@ class TablePermutation:
 
         Where words are equal, those of the next attempt decide; so no place is preferred.
         """
-        words = [stream.words(first, size)]
-        order = positions_in_order(words[0])
-        is_tied = np.diff(words[0].take(order)) == 0
+        bits = [stream.words(first, size)]
+        order = find_sorted_positions(bits[0])
+        is_tied = np.diff(bits[0].take(order)) == 0
         while is_tied.any():
-            words.append(stream.words(first, size, len(words)))
-            order = np.lexsort(words[::-1])
-            is_tied = np.logical_and.reduce([np.diff(each[order]) == 0 for each in words])
+            bits.append(stream.words(first, size, len(bits)))
+            order = np.lexsort(bits[::-1])
+            is_tied = np.logical_and.reduce([np.diff(attempt_bits[order]) == 0 for attempt_bits in bits])
         return cls(order.astype(np.min_scalar_type(size)))
 
     def __call__(self, ranks: UInts, /) -> UInts:
@@ -243,13 +243,13 @@ class FeistelPermutation:
             blocks = np.empty((other, WORDS_PER_BLOCK), dtype="<u8")
             blocks[:, 0] = number
             blocks[:, 1] = np.arange(other)
-            rounds.append((_encrypted(subkey, blocks)[:, 0] % np.uint64(own)).astype(_half_type(left_size)))
+            rounds.append((_encrypt_blocks(subkey, blocks)[:, 0] % np.uint64(own)).astype(_choose_half_type(left_size)))
         return cls(size, *sizes, tuple(rounds))
 
     def __call__(self, ranks: UInts, /) -> UInts:
         """The slot of each rank."""
         sizes = self.left_size, self.right_size
-        return self._walked(ranks, lambda halves: _rounds(halves, self.rounds, sizes))
+        return self._walked(ranks, lambda halves: _apply_rounds(halves, self.rounds, sizes))
 
     def inverse(self, slots: UInts, /) -> UInts:
         """The rank of each slot."""
@@ -257,8 +257,8 @@ class FeistelPermutation:
         def undone(halves: Halves) -> Halves:
             left, right = halves
             for number in reversed(range(0, len(self.rounds), 2)):
-                right = _wrapped(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
-                left = _wrapped(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
+                right = _wrap_around(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
+                left = _wrap_around(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
             return left, right
 
         return self._walked(slots, undone)
@@ -276,7 +276,7 @@ class FeistelPermutation:
         return walked
 
     def _once(self, numbers: UInts, rounds: Callable[[Halves], Halves]) -> UInts:
-        half = _half_type(self.left_size)
+        half = _choose_half_type(self.left_size)
         whole = numbers // self.right_size
         left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
         joined: UInts = left.astype(numbers.dtype) * self.right_size + right
@@ -299,16 +299,17 @@ class FeistelPermutations:
     @classmethod
     def joined(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
         """Put networks side by side."""
-        lefts, rights = ([getattr(each, side) for each in networks] for side in ("left_size", "right_size"))
+        lefts, rights = ([getattr(network, side) for network in networks] for side in ("left_size", "right_size"))
         kind = np.min_scalar_type(max(map(math.prod, zip(lefts, rights, strict=True)), default=0))
         # A half is added to another one, or to where the hashes of its network begin.
         half = np.min_scalar_type(max(2 * max(lefts, default=0), sum(lefts)))
         return cls(
-            np.array([each.size for each in networks], dtype=kind),
+            np.array([network.size for network in networks], dtype=kind),
             np.array(lefts, dtype=half),
             np.array(rights, dtype=half),
             tuple(
-                np.concatenate(hashes).astype(half) for hashes in zip(*(each.rounds for each in networks), strict=True)
+                np.concatenate(hashes).astype(half)
+                for hashes in zip(*(network.rounds for network in networks), strict=True)
             ),
         )
 
@@ -317,9 +318,9 @@ class FeistelPermutations:
         slots = self._once(which, held, ranks.astype(self.sizes.dtype, copy=False))
         outside = np.flatnonzero(slots >= np.repeat(self.sizes.take(which), held))
         while len(outside):
-            each = np.repeat(which, held)[outside]
-            slots[outside] = self._once(each, 1, slots[outside])
-            outside = outside[slots[outside] >= self.sizes.take(each)]
+            networks = np.repeat(which, held)[outside]
+            slots[outside] = self._once(networks, 1, slots[outside])
+            outside = outside[slots[outside] >= self.sizes.take(networks)]
         return slots
 
     def _once(self, which: UInts, held: Counts | int, numbers: UInts) -> UInts:
@@ -327,21 +328,23 @@ class FeistelPermutations:
             return np.repeat(each.take(which), held)
 
         sizes = repeated(self.left_sizes), repeated(self.right_sizes)
-        firsts = repeated(_starts(self.left_sizes)), repeated(_starts(self.right_sizes))
+        firsts = repeated(_compute_starts(self.left_sizes)), repeated(_compute_starts(self.right_sizes))
         half, widths = sizes[1].dtype, sizes[1].astype(numbers.dtype)
         whole = numbers // widths
-        left, right = _rounds((whole.astype(half), (numbers - whole * widths).astype(half)), self.rounds, sizes, firsts)
+        left, right = _apply_rounds(
+            (whole.astype(half), (numbers - whole * widths).astype(half)), self.rounds, sizes, firsts
+        )
         joined: UInts = left.astype(numbers.dtype) * widths + right
         return joined
 
 
-def _starts(sizes: UInts) -> UInts:
+def _compute_starts(sizes: UInts) -> UInts:
     """Where each begins if they stand in a row."""
     starts: UInts = np.cumsum(sizes, dtype=sizes.dtype) - sizes
     return starts
 
 
-def _rounds(
+def _apply_rounds(
     halves: Halves,
     rounds: Sequence[UInts],
     sizes: tuple[UInts | int, UInts | int],
@@ -350,23 +353,23 @@ def _rounds(
     """All rounds of networks of these sizes, whose hashes begin at these places."""
     left, right = halves
     for number in range(0, len(rounds), 2):
-        left = _wrapped(left + rounds[number].take(firsts[1] + right), sizes[0])
-        right = _wrapped(right + rounds[number + 1].take(firsts[0] + left), sizes[1])
+        left = _wrap_around(left + rounds[number].take(firsts[1] + right), sizes[0])
+        right = _wrap_around(right + rounds[number + 1].take(firsts[0] + left), sizes[1])
     return left, right
 
 
-def _half_type(left_size: int) -> np.dtype[np.unsignedinteger[Any]]:
+def _choose_half_type(left_size: int) -> np.dtype[np.unsignedinteger[Any]]:
     """The narrowest type for the sum of two numbers below the size of the larger half."""
     return np.min_scalar_type(2 * left_size)
 
 
-def _wrapped(numbers: UInts, size: UInts | int) -> UInts:
+def _wrap_around(numbers: UInts, size: UInts | int) -> UInts:
     """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
     wrapped: UInts = np.minimum(numbers, numbers - size)
     return wrapped
 
 
-def _encrypted(subkey: bytes, blocks: UInts) -> Bits64:
+def _encrypt_blocks(subkey: bytes, blocks: UInts) -> Bits64:
     """Each block through the plain block cipher, as a pseudo-random function; no message is hidden this way."""
     encryptor = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
     return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8").reshape(-1, WORDS_PER_BLOCK)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sfumato._core.cell_values import Value, display
-from sfumato.errors import SfumatoError, SpecError, reason
+from sfumato.errors import SfumatoError, SpecError, explain_os_error
 
-Given = TypeVar("Given")
+Entry = TypeVar("Entry")
 
 LARGEST_FILE = 256 << 20
 """What is larger is no such file: a domain of a million values has a tenth of it."""
@@ -30,7 +30,7 @@ LONGEST_VALUE = 1000
 """A longer value in such a file is a mistake, as if a quote were not closed."""
 
 
-def lines(
+def read_csv_lines(
     path: Path, wrong: type[SfumatoError], unlike: str, what: str = "", *, is_list: bool = False
 ) -> list[list[str]]:
     """The fields of each line of a CSV; `unlike` is said of a file that is none, and `what` it should be.
@@ -42,24 +42,24 @@ def lines(
         text = read_small(path, named, wrong).decode("utf-8-sig")
         header = text.partition("\n")[0]
         comma = ";" if ";" in header and "," not in header and not is_list else ","
-        found = list(csv.reader(io.StringIO(text, newline=""), delimiter=comma))
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=comma))
     except OSError as error:
-        raise wrong(f"{named} cannot be read: {reason(error)}.") from error
+        raise wrong(f"{named} cannot be read: {explain_os_error(error)}.") from error
     except UnicodeDecodeError as error:
         raise wrong(f"{named} is not UTF-8 text; save it as UTF-8.") from error
     except csv.Error as error:
         raise wrong(unlike) from error
-    return found
+    return rows
 
 
 def read_small(path: Path, named: str, wrong: type[SfumatoError], largest: int = LARGEST_FILE) -> bytes:
     """The bytes of a file; one that is too large is refused before it is in memory, also one without an end."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > largest:
-            raise too_large(named, wrong, largest)
+            raise make_size_error(named, wrong, largest)
         content = file.read(largest + 1)
     if len(content) > largest:
-        raise too_large(named, wrong, largest)
+        raise make_size_error(named, wrong, largest)
     return content
 
 
@@ -71,54 +71,54 @@ def read_toml(path: Path, named: str, parse_float: Callable[[str], Any] = float)
             raise ValueError
         return tomllib.loads(text, parse_float=parse_float)
     except OSError as error:
-        raise SpecError(f"{named} cannot be read: {reason(error)}.") from error
+        raise SpecError(f"{named} cannot be read: {explain_os_error(error)}.") from error
     except UnicodeDecodeError as error:
         raise SpecError(f"{named} is not UTF-8 text; save it as UTF-8.") from error
     except SpecError:
         raise
     except (ValueError, RecursionError) as error:
-        said = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deep"
-        raise SpecError(f"{named} is not TOML: {said[:1].lower()}{said[1:]}.") from error
+        problem = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deep"
+        raise SpecError(f"{named} is not TOML: {problem[:1].lower()}{problem[1:]}.") from error
 
 
-def too_large(named: str, wrong: type[SfumatoError], largest: int) -> SfumatoError:
+def make_size_error(named: str, wrong: type[SfumatoError], largest: int) -> SfumatoError:
     """What is said of a file that nobody wrote by hand, nor a program that meant well."""
     return wrong(f"{named} is larger than {largest >> 20} MiB, which no such file needs; name another one.")
 
 
-def records(path: Path, wrong: type[SfumatoError], unlike: str) -> list[dict[str, str]]:
+def read_csv_records(path: Path, wrong: type[SfumatoError], unlike: str) -> list[dict[str, str]]:
     """The lines of a CSV by the names in its header, which may have any capital letters; empty lines are none."""
-    header, *rest = lines(path, wrong, unlike) or [[]]
+    header, *rest = read_csv_lines(path, wrong, unlike) or [[]]
     names = [name.strip().lower() for name in header]
     return [dict(zip(names, fields, strict=False)) for fields in rest if fields]
 
 
-def values_with(path: Path, columns: Sequence[str]) -> dict[Value, dict[str, str]]:
+def read_value_entries(path: Path, columns: Sequence[str]) -> dict[Value, dict[str, str]]:
     """For each value of a CSV, which has it once, what stands beside it in some columns."""
     names = ("value", *columns)
     unlike = f"{str(path)!r} must have the columns {', '.join(names)}."
-    found: dict[Value, dict[str, str]] = {}
-    for row in records(path, SpecError, unlike):
+    entries: dict[Value, dict[str, str]] = {}
+    for row in read_csv_records(path, SpecError, unlike):
         if not set(names) <= set(row) or len(row["value"]) > LONGEST_VALUE:
             raise SpecError(unlike)
         value = row["value"] or None
-        if value in found:
+        if value in entries:
             raise SpecError(f"{str(path)!r} has two lines for {display(value)!r}; write one.")
-        found[value] = {column: row[column] for column in columns}
-    if not found:
+        entries[value] = {column: row[column] for column in columns}
+    if not entries:
         raise SpecError(f"{str(path)!r} names no value; write a line for each value to protect.")
-    return found
+    return entries
 
 
-def matched(given: Mapping[Value, Given], values: Sequence[Value], what: str) -> tuple[Given | None, ...]:
+def match_to_domain(entries: Mapping[Value, Entry], values: Sequence[Value], what: str) -> tuple[Entry | None, ...]:
     """What is given for each value of a domain; a value that is no text may be named by its text."""
-    lacking = set(given)
-    found = []
+    lacking = set(entries)
+    matched_entries = []
     for value in values:
-        key = value if value in given or value is None else display(value)
-        found.append(given.get(key))
+        key = value if value in entries or value is None else display(value)
+        matched_entries.append(entries.get(key))
         lacking.discard(key)
     if lacking:
         named = ", ".join(repr(display(value)) for value in sorted(lacking, key=display)[:3])
         raise SpecError(f"there is a {what} for a value that is not in the domain: {named}; correct it.")
-    return tuple(found)
+    return tuple(matched_entries)

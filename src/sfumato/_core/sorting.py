@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato._core.arrays import Places, Words
+from sfumato._core.arrays import Places, RandomBits
 
 LARGEST_WORD = np.uint64(2**64 - 1)
 
 
-def positions_in_order(words: Words) -> Places:
+def find_sorted_positions(bits: RandomBits) -> Places:
     """The positions of words in rising order; equal words stay in the order they have.
 
     Words that are put in order together mostly begin alike, so the 32 bits after that tell nearly all of them apart.
     Two counting sorts by 16 bits each are faster than one sort that compares; the few words that agree in all 32 are
     sorted as a whole. Threads do this beside each other, so the steps are few and long.
     """
-    within = words - words.min(initial=LARGEST_WORD)
+    within = bits - bits.min(initial=LARGEST_WORD)
     leading = (within >> np.uint64(max(int(within.max(initial=0)).bit_length() - 32, 0))).astype(np.uint32)
     by_low = np.argsort(leading.astype(np.uint16), kind="stable")
     high = (leading >> np.uint32(16)).astype(np.uint16)
@@ -27,5 +27,5 @@ def positions_in_order(words: Words) -> Places:
         tied = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
         rows = positions[tied]
         # Words of different ties stay apart, because they differ in the leading bits already.
-        positions[tied] = rows[np.argsort(words[rows], kind="stable")]
+        positions[tied] = rows[np.argsort(bits[rows], kind="stable")]
     return positions

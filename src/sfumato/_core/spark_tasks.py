@@ -42,13 +42,13 @@ class Retry(Exception):
     """What went wrong may go well another time."""
 
 
-def remote(run: Callable[..., Iterator[Sent]], *given: Any) -> Callable[[Batches], Batches]:
+def make_remote_task(run: Callable[..., Iterator[Sent]], *arguments: Any) -> Callable[[Batches], Batches]:
     """A function for `mapInArrow`: what a worker sends that runs a function of ours on what it gets.
 
     The function inside goes as code, and so runs on a worker of any version; what it runs there goes by name.
     """
     wanted = {name: version(name) for name in ("sfumato", "pyarrow", "numpy")}  # what the bytes of a release depend on
-    packed, home = pickle.dumps((run, given)), __name__
+    packed, home = pickle.dumps((run, arguments)), __name__
 
     def task(batches: Any) -> Any:
         import importlib.metadata  # noqa: PLC0415 - it runs elsewhere
@@ -61,43 +61,43 @@ def remote(run: Callable[..., Iterator[Sent]], *given: Any) -> Callable[[Batches
                 there = "missing"
             if there != here:
                 raise RuntimeError(f"sfumato: {package} is {there} on a worker of Spark and {here} here")
-        run, given = pickle.loads(packed)
-        yield from importlib.import_module(home).rows_of(run(*given, batches))
+        run, arguments = pickle.loads(packed)
+        yield from importlib.import_module(home).rows_of(run(*arguments, batches))
 
     return task
 
 
-def sent_from(frame: Any, run: Callable[..., Iterator[Sent]], *given: Any) -> Any:
+def run_on_workers(frame: Any, run: Callable[..., Iterator[Sent]], *arguments: Any) -> Any:
     """The frame of what workers send who run a function of ours on the rows of a frame."""
-    task = remote(run, *given)
-    with asking_spark():
+    task = make_remote_task(run, *arguments)
+    with translate_spark_errors():
         return frame.mapInArrow(task, ROW)
 
 
 @contextmanager
-def asking_spark() -> Iterator[None]:
+def translate_spark_errors() -> Iterator[None]:
     """Say in our words what Spark raises: a session may have been stopped, a package lacking, a job have failed."""
     try:
         yield
     except ImportError as error:
-        raise lacks_package(error) from error
+        raise explain_missing_package(error) from error
     except Exception as error:  # as many kinds as there are versions of Spark
-        raise _failure(error) from error
+        raise _explain_failure(error) from error
 
 
-def lacks_package(error: ImportError) -> MissingExtraError:
+def explain_missing_package(error: ImportError) -> MissingExtraError:
     """What to say where Spark is, but not all that it needs: it installs most of that only if asked to."""
-    found = re.search(r"(\S+) >= \S+ must be installed", str(error))
-    named = f" {found[1].lower()!r}" if found else ""
+    match = re.search(r"(\S+) >= \S+ must be installed", str(error))
+    named = f" {match[1].lower()!r}" if match else ""
     return MissingExtraError(
         f"Spark is installed without the package{named} that it needs for this; install that, or Spark with all that "
         "it needs (pip install 'sfumato[spark]')."
     )
 
 
-def collected(frame: Any) -> list[Sent]:
+def collect_rows(frame: Any) -> list[Sent]:
     """What the workers sent, in order; of the errors that they sent, the first is raised."""
-    with asking_spark():
+    with translate_spark_errors():
         rows = sorted(Sent(*row) for row in frame.collect())
     for row in rows:
         if row.is_error:
@@ -105,21 +105,21 @@ def collected(frame: Any) -> list[Sent]:
     return rows
 
 
-def _failure(error: Exception) -> Exception:
+def _explain_failure(error: Exception) -> Exception:
     """What to say of a job that failed, by what a worker raised; all else that Spark says is for its own log."""
     text = str(error)
     if another := re.search(r"sfumato: (\w+ is \S+ on a worker of Spark and \S+ here)", text):
         return EngineError(f"{another[1]}, so the release would differ; give the workers the versions of the driver.")
     if missing := re.search(r"No module named '(\w+)", text):
         return EngineError(f"the workers of Spark lack the package {missing[1]!r}; install sfumato on each of them.")
-    if found := re.search(r"sfumato: \[(\d+)\] ([\w ]+)", text):
-        number = int(found[1])
+    if match := re.search(r"sfumato: \[(\d+)\] ([\w ]+)", text):
+        number = int(match[1])
         if number == errno.ENOENT:
             return EngineError(
                 "a worker of Spark does not find a file or folder that is here; the table, the target and, for a "
                 "target in a store, the folder of temporary files (TMPDIR) must be on paths that all workers share."
             )
-        return OSError(number, os.strerror(number)) if number else OSError(found[2])
+        return OSError(number, os.strerror(number)) if number else OSError(match[2])
     return EngineError(f"Spark stopped the work ({type(error).__name__}); its own messages say why.")
 
 
@@ -133,25 +133,25 @@ def rows_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, names=list(Sent._fields))
 
 
-def told(error: Exception) -> bytes:
+def pack_error(error: Exception) -> bytes:
     """An error to be raised on the driver; one that may not come again is raised here, without its words."""
     if isinstance(error, OSError | MemoryError):
-        said = re.search(r"AWS Error [A-Z_]+", str(error))
+        match = re.search(r"AWS Error [A-Z_]+", str(error))
         number = getattr(error, "errno", None) or 0
-        raise Retry(f"sfumato: [{number}] {said[0] if said else type(error).__name__}") from None
+        raise Retry(f"sfumato: [{number}] {match[0] if match else type(error).__name__}") from None
     return pickle.dumps(error)
 
 
-def worked(work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[Sent]:
+def run_items(work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[Sent]:
     """The results of the items whose numbers a task gets."""
-    for number in numbers(batches):
+    for number in read_numbers(batches):
         try:
             yield Sent(0, number, 0, False, pickle.dumps(pickle.loads(work)(pickle.loads(items[number]))))
         except Exception as error:
-            yield Sent(0, number, 0, True, told(error))
+            yield Sent(0, number, 0, True, pack_error(error))
 
 
-def numbers(batches: Batches) -> Iterator[int]:
+def read_numbers(batches: Batches) -> Iterator[int]:
     """The numbers that a task gets."""
     for batch in batches:
         yield from batch.column(0).to_pylist()

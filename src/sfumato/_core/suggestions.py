@@ -13,27 +13,29 @@ NEAR, NEAR_VALUE = 0.7, 0.6
 value, of which ranges are short."""
 
 
-def nearest(text: str, known: Iterable[str], near: float = NEAR_VALUE) -> str | None:
+def find_nearest(text: str, candidates: Iterable[str], near: float = NEAR_VALUE) -> str | None:
     """The known text that is nearest, whatever its capital letters, spaces and brackets; None if none is near."""
     spelt: dict[str, str] = {}
-    for each in known:
-        if len(each) <= LONGEST and len(spelt) < MOST_COMPARED:
-            spelt.setdefault(_plain(each), each)
+    for candidate in candidates:
+        if len(candidate) <= LONGEST and len(spelt) < MOST_COMPARED:
+            spelt.setdefault(_normalize_text(candidate), candidate)
     if len(text) > LONGEST:
         return None
-    found = get_close_matches(_plain(text), spelt, n=1, cutoff=near)
-    return spelt[found[0]] if found else None
+    matches = get_close_matches(_normalize_text(text), spelt, n=1, cutoff=near)
+    return spelt[matches[0]] if matches else None
 
 
-def _plain(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """Small letters and digits, with commas for what stands between them; the text itself where there are none."""
     return re.sub(r"\W+", ",", text.lower()).strip(",") or text
 
 
-def no_such(text: str, known: Sequence[str], said: str, *, most: int | None = None, near: float = NEAR_VALUE) -> str:
+def explain_missing_name(
+    text: str, candidates: Sequence[str], opening: str, *, most: int | None = None, near: float = NEAR_VALUE
+) -> str:
     """One sentence: what is not there, what may have been meant, and what there is, or the first of it."""
-    found = nearest(text, known, near)
-    meant = "it" if found is None else f"did you mean {found!r}? It"
-    listed = ", ".join(map(repr, known[:most]))
-    more = f" and {len(known) - most:,} more" if most is not None and len(known) > most else ""
-    return f"{said} {text!r}; {meant} has {listed}{more}."
+    suggestion = find_nearest(text, candidates, near)
+    meant = "it" if suggestion is None else f"did you mean {suggestion!r}? It"
+    listed = ", ".join(map(repr, candidates[:most]))
+    more = f" and {len(candidates) - most:,} more" if most is not None and len(candidates) > most else ""
+    return f"{opening} {text!r}; {meant} has {listed}{more}."

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from sfumato._core.ordered_threads import ordered, read_ahead
+from sfumato._core.ordered_threads import map_in_order, read_ahead
 from sfumato._engines.engine import BATCH_ROWS, Means, Progress, TablePiece
 from sfumato._engines.scan_cache import HeldBatch, KeptSource
 from sfumato._engines.shuffle import Bundle
@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def no_progress(stage: str, done: int, total: int | None) -> None:
+def ignore_progress(stage: str, done: int, total: int | None) -> None:
     """Show nothing."""
 
 
@@ -39,7 +39,7 @@ class LocalEngine:
     batch_rows: int = BATCH_ROWS
     threads: int = field(default_factory=lambda: min(os.cpu_count() or 1, 8))
     memory_budget: int = MEMORY_BUDGET
-    progress: Progress = no_progress
+    progress: Progress = ignore_progress
 
     def means(self, parts: int) -> Means:
         """Parts share the memory, and those that are finished at once share the threads."""
@@ -51,20 +51,20 @@ class LocalEngine:
 
     def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
         """A piece for each batch; what was kept of an earlier reading is not read again."""
-        held: Iterator[HeldBatch | _Held] = (
+        read_batches: Iterator[HeldBatch | _ReadBatch] = (
             source.held(columns, self.batch_rows)
             if isinstance(source, KeptSource)
-            else (_Held(batch, batch.num_rows) for batch in source.batches(columns, self.batch_rows))
+            else (_ReadBatch(batch, batch.num_rows) for batch in source.batches(columns, self.batch_rows))
         )
         first = 0
-        for batch in read_ahead(held):
+        for batch in read_ahead(read_batches):
             yield TablePiece(first, batch)
             first += batch.rows
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """The results of the items, in their order; only a few of them wait in memory."""
         with ThreadPoolExecutor(self.threads) as pool:
-            yield from ordered(pool, self.threads, work, items)
+            yield from map_in_order(pool, self.threads, work, items)
 
     def shuffled(
         self,
@@ -102,7 +102,7 @@ class LocalEngine:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _ReadBatch:
     """One batch, which has been read already."""
 
     batch: pa.RecordBatch

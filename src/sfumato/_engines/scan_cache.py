@@ -19,9 +19,9 @@ from weakref import finalize
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.digests import Each
+from sfumato._core.digests import FileMapper
 from sfumato._readers.sources import Source
-from sfumato._records.column_codes import in_arrow, smallest_type
+from sfumato._records.column_codes import convert_to_arrow, find_smallest_type
 from sfumato.errors import SourceError
 
 MOST_ROW_BYTES = 24
@@ -62,18 +62,18 @@ class KeptSource:
         """The pieces of the table itself, which may travel and are not kept."""
         return self.table.pieces(rows)
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the table itself."""
         return self.table.fingerprint(each, is_content=is_content)
 
     def held(self, columns: Sequence[str], batch_rows: int) -> Iterator[HeldBatch]:
         """The same batches, one by one: those that were kept, or else new ones, which are kept as they are used."""
-        asked = tuple(columns), batch_rows
-        known = self._readings.pop(asked, None)
-        if known is not None and known.is_whole:
-            yield from (HeldBatch(known, number, rows) for number, rows in enumerate(known.sizes))
+        reading_key = tuple(columns), batch_rows
+        earlier_reading = self._readings.pop(reading_key, None)
+        if earlier_reading is not None and earlier_reading.is_whole:
+            yield from (HeldBatch(earlier_reading, number, rows) for number, rows in enumerate(earlier_reading.sizes))
             return
-        reading = self._readings[asked] = KeptBatches(self.folder, self.budget)
+        reading = self._readings[reading_key] = KeptBatches(self.folder, self.budget)
         for batch in self.table.batches(columns, batch_rows):
             reading.sizes.append(batch.num_rows)
             yield HeldBatch(reading, len(reading.sizes) - 1, batch.num_rows, batch)
@@ -104,7 +104,7 @@ class KeptBatches:
         """Keep a batch, and give it back with codes as narrow as they are kept; give up where rows take too much."""
         if self.is_given_up:
             return batch
-        codes = pa.RecordBatch.from_arrays(list(map(_codes, batch.columns)), names=batch.schema.names)
+        codes = pa.RecordBatch.from_arrays(list(map(_extract_codes, batch.columns)), names=batch.schema.names)
         with self._lock:
             listed = self._listed(batch)
             limit = max(self.budget // MOST_LISTED_SHARE, LEAST_LISTED)
@@ -113,17 +113,17 @@ class KeptBatches:
                 self._batches.clear()
             if not self.is_given_up:
                 self._batches[number] = _Coded(codes.schema, listed, self._stored(codes))
-        return _listing(codes, listed)
+        return _restore_batch(codes, listed)
 
     def got(self, number: int) -> pa.RecordBatch:
         """A batch that was put, as it was given back; once, so that there is room for what is made of it."""
-        kept = self._batches.pop(number)
-        codes = kept.codes
+        coded_batch = self._batches.pop(number)
+        codes = coded_batch.codes
         if isinstance(codes, tuple):
             first, size = codes
             data = pa.py_buffer(os.pread(self._file.fileno(), size, first))
-            codes = pa.ipc.read_record_batch(data, kept.schema)
-        return _listing(codes, kept.listed)
+            codes = pa.ipc.read_record_batch(data, coded_batch.schema)
+        return _restore_batch(codes, coded_batch.listed)
 
     def _stored(self, codes: pa.RecordBatch) -> pa.RecordBatch | tuple[int, int]:
         """The codes themselves, or where they are in the file."""
@@ -141,7 +141,7 @@ class KeptBatches:
 
     def _listed(self, batch: pa.RecordBatch) -> list[pa.Array | None]:
         """The values of the dictionaries: neighbours mostly have the same, which are then kept once."""
-        found: list[pa.Array | None] = []
+        dictionaries: list[pa.Array | None] = []
         for place, column in enumerate(batch.columns):
             values = column.dictionary if pa.types.is_dictionary(column.type) else None
             last = self._last[place] if place < len(self._last) else None
@@ -149,9 +149,9 @@ class KeptBatches:
                 values = last
             elif values is not None:
                 self._listed_bytes += values.nbytes
-            found.append(values)
-        self._last = found
-        return found
+            dictionaries.append(values)
+        self._last = dictionaries
+        return dictionaries
 
 
 @dataclass(frozen=True)
@@ -179,20 +179,20 @@ class HeldBatch:
         yield self.reading.got(self.number) if self.new is None else self.reading.put(self.number, self.new)
 
 
-def _codes(column: pa.Array) -> pa.Array:
+def _extract_codes(column: pa.Array) -> pa.Array:
     """What is kept of a column: the codes of a dictionary, or the values."""
     if not pa.types.is_dictionary(column.type):
         return column
-    kind, indices = smallest_type(len(column.dictionary)), column.indices
+    kind, indices = find_smallest_type(len(column.dictionary)), column.indices
     if indices.null_count:
         return indices.cast(pa.from_numpy_dtype(kind))
     codes = indices.to_numpy()
     if codes.max(initial=0) > np.iinfo(kind).max or codes.min(initial=0) < 0:
         raise SourceError("a column has codes beyond its dictionary; write the table anew.")
-    return in_arrow(codes.astype(kind))
+    return convert_to_arrow(codes.astype(kind))
 
 
-def _listing(codes: pa.RecordBatch, listed: Sequence[pa.Array | None]) -> pa.RecordBatch:
+def _restore_batch(codes: pa.RecordBatch, listed: Sequence[pa.Array | None]) -> pa.RecordBatch:
     """The batch of some codes and of what its dictionaries list."""
     columns = [
         # Their codes came from a dictionary, and need not be checked again.

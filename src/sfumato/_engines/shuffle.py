@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Places
-from sfumato._core.sorting import positions_in_order
-from sfumato._records.column_codes import in_arrow, smallest_type
+from sfumato._core.sorting import find_sorted_positions
+from sfumato._records.column_codes import convert_to_arrow, find_smallest_type
 
 FILE_ROWS = 1 << 24
 """So many rows make a file, and up to here they are in one."""
@@ -78,7 +78,7 @@ class Bundle:
         coded, offsets = (json.loads(reader.schema.metadata[name]) for name in (b"coded", b"offsets"))
         batch = reader.read_next_batch()
         columns = zip(batch.schema.names, batch.columns, strict=True)
-        rows = {name: each.to_numpy() if name in coded else each for name, each in columns}
+        rows = {name: column.to_numpy() if name in coded else column for name, column in columns}
         return cls(file, rows, np.array(offsets, dtype=np.int64))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,13 +90,13 @@ def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:
     # The leading 32 bits times the number of parts: monotone in the order, and within 64 bits.
     number = layout.files * layout.parts
     part = ((rows[ORDER] >> np.uint64(32)) * np.uint64(number)) >> np.uint64(32)
-    part = part.astype(smallest_type(number))
-    by_part = taken(rows, np.argsort(part, kind="stable"))
+    part = part.astype(find_smallest_type(number))
+    by_part = take_rows(rows, np.argsort(part, kind="stable"))
     offsets = np.append(0, np.cumsum(np.bincount(part, minlength=number)))
     for file in range(layout.files):
         mine = offsets[file * layout.parts : (file + 1) * layout.parts + 1]
         # Views of the same arrays: of many small ones, memory that was freed would not come back.
-        yield Bundle(file, sliced(by_part, int(mine[0]), int(mine[-1])), mine - mine[0])
+        yield Bundle(file, slice_rows(by_part, int(mine[0]), int(mine[-1])), mine - mine[0])
 
 
 class Gathered:
@@ -139,38 +139,44 @@ class Gathered:
 
     def part(self, number: int) -> Rows:
         """All rows of one part, in the order of the pieces they came from."""
-        return joined([*self._read(number), *self._slices(number)])
+        return concatenate_rows([*self._read(number), *self._slices(number)])
 
     def in_order(self, number: int) -> Rows:
         """All rows of one part, in the order of their words."""
         rows = self.part(number)
-        return taken(rows, positions_in_order(rows.pop(ORDER)))
+        return take_rows(rows, find_sorted_positions(rows.pop(ORDER)))
 
     def _slices(self, number: int) -> list[Rows]:
-        return [sliced(each.rows, int(each.offsets[number]), int(each.offsets[number + 1])) for each in self.held]
+        return [
+            slice_rows(bundle.rows, int(bundle.offsets[number]), int(bundle.offsets[number + 1]))
+            for bundle in self.held
+        ]
 
     def _spill(self) -> None:
         if self.file is None:
             # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
-            self.kinds = _kinds(self.held[0].rows)
+            self.kinds = _group_by_type(self.held[0].rows)
         for number, places in enumerate(self.places):
             slices, start = self._slices(number), self.file.tell()
             for kind, names in self.kinds.items():  # all columns of a type at once: few long steps are quicker
-                columns = [each[name] for name in names for each in slices]
+                columns = [row_slice[name] for name in names for row_slice in slices]
                 # Numbers of another type would be read as what they are not.
                 self.file.write(np.concatenate(columns, dtype=kind, casting="no").data)
-            others = [{name: each[name] for name in each if not isinstance(each[name], np.ndarray)} for each in slices]
+            others = [
+                {name: row_slice[name] for name in row_slice if not isinstance(row_slice[name], np.ndarray)}
+                for row_slice in slices
+            ]
             if others[0]:
-                batch = pa.RecordBatch.from_pydict(joined(others))
+                batch = pa.RecordBatch.from_pydict(concatenate_rows(others))
                 self.others = batch.schema
                 self.file.write(batch.serialize())
-            places.append((start, self.file.tell() - start, sum(len(each[ORDER]) for each in slices)))
+            places.append((start, self.file.tell() - start, sum(len(row_slice[ORDER]) for row_slice in slices)))
         self.file.flush()
         self.held, self.held_bytes = [], 0
 
     def _read(self, number: int) -> list[Rows]:
-        found: list[Rows] = []
+        part_rows: list[Rows] = []
         for start, size, rows in self.places[number]:
             data, place = os.pread(self.file.fileno(), size, start), 0
             read: Rows = {}
@@ -181,33 +187,33 @@ class Gathered:
             if self.others is not None:
                 batch = pa.ipc.read_record_batch(pa.py_buffer(data[place:]), self.others)
                 read |= zip(batch.schema.names, batch.columns, strict=True)
-            found.append(read)
-        return found
+            part_rows.append(read)
+        return part_rows
 
 
-def _kinds(rows: Rows) -> dict[np.dtype[Any], list[str]]:
+def _group_by_type(rows: Rows) -> dict[np.dtype[Any], list[str]]:
     """The columns that are numbers, by their type; wide ones first, so that each begins where the machine wants it."""
-    found: dict[np.dtype[Any], list[str]] = {}
+    names_by_type: dict[np.dtype[Any], list[str]] = {}
     for name, column in rows.items():
         if isinstance(column, np.ndarray):
-            found.setdefault(column.dtype, []).append(name)
-    return dict(sorted(found.items(), key=lambda each: -each[0].itemsize))
+            names_by_type.setdefault(column.dtype, []).append(name)
+    return dict(sorted(names_by_type.items(), key=lambda entry: -entry[0].itemsize))
 
 
-def sliced(rows: Rows, start: int, stop: int) -> Rows:
+def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
     """Some neighbouring rows."""
     return {name: column[start:stop] for name, column in rows.items()}
 
 
-def taken(rows: Rows, positions: Places) -> Rows:
+def take_rows(rows: Rows, positions: Places) -> Rows:
     """The rows at some positions."""
     return {
-        name: column.take(positions) if isinstance(column, np.ndarray) else column.take(in_arrow(positions))
+        name: column.take(positions) if isinstance(column, np.ndarray) else column.take(convert_to_arrow(positions))
         for name, column in rows.items()
     }
 
 
-def joined(pieces: Sequence[Rows]) -> Rows:
+def concatenate_rows(pieces: Sequence[Rows]) -> Rows:
     """One after the other; Arrow columns and numpy columns each in their way."""
     return {
         name: np.concatenate([piece[name] for piece in pieces])

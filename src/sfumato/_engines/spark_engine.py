@@ -21,12 +21,21 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from sfumato._core.object_store import is_spark_name
-from sfumato._core.spark_tasks import Batches, Sent, asking_spark, collected, numbers, sent_from, told, worked
+from sfumato._core.spark_tasks import (
+    Batches,
+    Sent,
+    collect_rows,
+    pack_error,
+    read_numbers,
+    run_items,
+    run_on_workers,
+    translate_spark_errors,
+)
 from sfumato._engines.engine import Engine, Means, Progress, TablePiece
-from sfumato._engines.local_engine import LocalEngine, no_progress
+from sfumato._engines.local_engine import LocalEngine, ignore_progress
 from sfumato._engines.shuffle import Bundle
 from sfumato._readers.sources import Source
-from sfumato._readers.spark_frames import is_frame, session
+from sfumato._readers.spark_frames import get_session, is_frame
 from sfumato.errors import EngineError
 
 PIECE_ROWS = 1 << 20
@@ -53,7 +62,7 @@ class SparkEngine:
     """A `SparkSession`, of Spark itself or of Spark Connect."""
     piece_rows: int | None = None
     """About so many rows make a piece; by default, as many as suit the table."""
-    progress: Progress = no_progress
+    progress: Progress = ignore_progress
 
     def means(self, parts: int) -> Means:
         """A part is a task, and a task has a core."""
@@ -70,10 +79,10 @@ class SparkEngine:
         """The results of the items, in their order; a job for some of them at a time."""
         waiting = iter(items)
         while some := list(islice(waiting, TASKS_PER_CORE * self._cores)):
-            results = collected(self._tasks(worked, work, some))
+            results = collect_rows(self._tasks(run_items, work, some))
             if [row.item for row in results] != list(range(len(some))):
                 raise EngineError(AGAIN)
-            yield from map(_result, results)
+            yield from map(_decode_result, results)
 
     def shuffled(
         self,
@@ -85,21 +94,21 @@ class SparkEngine:
     ) -> Iterator[Result]:
         """One job: blocks go to where their part is finished."""
         all_items = list(items)
-        blocks = self._tasks(partial(_bundled, parts), work, all_items)
+        blocks = self._tasks(partial(_make_bundles, parts), work, all_items)
         # By hash, never by range: Spark would make all blocks twice, first to see how they are distributed. And not
         # sorted, because not every server keeps the order of rows for a function.
         together = blocks.repartition(parts, "part")
-        found = collected(sent_from(together, _finished, pickle.dumps(finish)))
-        if _are_repeated(found):
+        sent_results = collect_rows(run_on_workers(together, _finish_parts, pickle.dumps(finish)))
+        if _are_repeated(sent_results):
             raise EngineError(AGAIN)
         done(len(all_items))
-        yield from map(_result, found)
+        yield from map(_decode_result, sent_results)
 
     def _tasks(self, run: Callable[..., Iterator[Sent]], work: Any, items: Sequence[Any]) -> Any:
         """What the workers send, with a task for each item."""
-        with asking_spark():
+        with translate_spark_errors():
             numbered = self.session.range(0, len(items), 1, max(1, len(items)))
-        return sent_from(numbered, run, pickle.dumps(work), [pickle.dumps(item) for item in items])
+        return run_on_workers(numbered, run, pickle.dumps(work), [pickle.dumps(item) for item in items])
 
     @property
     def _cores(self) -> int:
@@ -107,14 +116,16 @@ class SparkEngine:
         try:
             return int(self.session.sparkContext.defaultParallelism)
         except Exception:  # each Spark refuses in its own way
-            with asking_spark():
+            with translate_spark_errors():
                 return int(self.session.conf.get("spark.sql.shuffle.partitions", "64"))
 
 
-def usual_engine(table: Any, progress: Progress = no_progress) -> Engine:
+def choose_engine(table: Any, progress: Progress = ignore_progress) -> Engine:
     """The engine for a table, where nobody asks for another: the session of a frame, or this machine."""
-    found = session() if is_spark_name(table) else getattr(table, "sparkSession", None) if is_frame(table) else None
-    return LocalEngine(progress=progress) if found is None else SparkEngine(found, progress=progress)
+    spark_session = (
+        get_session() if is_spark_name(table) else getattr(table, "sparkSession", None) if is_frame(table) else None
+    )
+    return LocalEngine(progress=progress) if spark_session is None else SparkEngine(spark_session, progress=progress)
 
 
 def _are_repeated(rows: Sequence[Sent]) -> bool:
@@ -122,37 +133,37 @@ def _are_repeated(rows: Sequence[Sent]) -> bool:
     return any(one[:3] == other[:3] for one, other in pairwise(rows))
 
 
-def _result(row: Sent) -> Any:
+def _decode_result(row: Sent) -> Any:
     return pickle.loads(row.data)
 
 
 # ---------------------------------------------------------------------------------------------------------- on a worker
 
 
-def _bundled(parts: int, work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[Sent]:
+def _make_bundles(parts: int, work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[Sent]:
     """The bundles of the items whose numbers a task gets; and an error to every part, so that none is finished."""
-    for number in numbers(batches):
+    for number in read_numbers(batches):
         if number == 0:  # a part may get nothing, and is to be finished all the same
             yield from (Sent(part, 0, BEFORE_ALL, False, b"") for part in range(parts))
         try:
             for place, bundle in enumerate(pickle.loads(work)(pickle.loads(items[number]))):
                 yield Sent(bundle.file, number, place, False, bundle.packed())
         except Exception as error:
-            words = told(error)
-            yield from (Sent(part, BEFORE_ALL, number, True, words) for part in range(parts))
+            error_text = pack_error(error)
+            yield from (Sent(part, BEFORE_ALL, number, True, error_text) for part in range(parts))
 
 
-def _finished(finish: bytes, batches: Batches) -> Iterator[Sent]:
+def _finish_parts(finish: bytes, batches: Batches) -> Iterator[Sent]:
     """The results of the parts that a task gets, from their bundles in order."""
     with TemporaryFile() as file:  # without a name, so that it is gone with its last user, even one that is killed
         try:
-            for part, blocks in groupby(_in_order(batches, file), attrgetter("part")):
-                yield from _finished_part(finish, part, blocks)
+            for part, blocks in groupby(_sort_blocks(batches, file), attrgetter("part")):
+                yield from _finish_part(finish, part, blocks)
         except EngineError as error:  # before the first part
-            yield Sent(0, BEFORE_ALL, 0, True, told(error))
+            yield Sent(0, BEFORE_ALL, 0, True, pack_error(error))
 
 
-def _finished_part(finish: bytes, part: int, blocks: Iterator[Sent]) -> Iterator[Sent]:
+def _finish_part(finish: bytes, part: int, blocks: Iterator[Sent]) -> Iterator[Sent]:
     first = next(blocks)
     if first.is_error:
         yield first._replace(data=first.data.to_pybytes())
@@ -162,22 +173,22 @@ def _finished_part(finish: bytes, part: int, blocks: Iterator[Sent]) -> Iterator
         for number, result in enumerate(pickle.loads(finish)(part, bundles)):
             yield Sent(part, 0, number, False, pickle.dumps(result))
     except Exception as error:
-        yield Sent(part, 0, 0, True, told(error))
+        yield Sent(part, 0, 0, True, pack_error(error))
 
 
-def _in_order(batches: Batches, file: Any) -> Iterator[Sent]:
+def _sort_blocks(batches: Batches, file: Any) -> Iterator[Sent]:
     """What came for the parts of a task, in order; it waits in a file, because they may be many."""
-    kept: list[tuple[Sent, int, int]] = []
+    block_places: list[tuple[Sent, int, int]] = []
     for batch in batches:
         columns = [batch.column(name) for name in Sent._fields]
         for place in range(batch.num_rows):
             part, item, number, is_error, data = (column[place] for column in columns)
             sent = Sent(part.as_py(), item.as_py(), number.as_py(), is_error.as_py(), None)
-            kept.append((sent, file.tell(), file.write(data.as_buffer())))
+            block_places.append((sent, file.tell(), file.write(data.as_buffer())))
     file.flush()
     mapped = pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
-    kept.sort()
-    if _are_repeated([sent for sent, _, _ in kept]):
+    block_places.sort()
+    if _are_repeated([sent for sent, _, _ in block_places]):
         raise EngineError(AGAIN)
-    for sent, first, size in kept:
+    for sent, first, size in block_places:
         yield sent._replace(data=mapped.slice(first, size))

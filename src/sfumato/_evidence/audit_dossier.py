@@ -15,21 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes
-from sfumato._core.cell_values import labels
-from sfumato._evidence.measured_utility import OwnAnswer, Utility, own_answers, random_counts
-from sfumato._evidence.singling_out import Singling, singling
+from sfumato._core.cell_values import make_labels
+from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
+from sfumato._evidence.singling_out import Singling, measure_singling_out
 from sfumato._evidence.stated_context import Context
 from sfumato._planning.plan_file import PlanFile
 from sfumato._query.release import Release
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
-from sfumato._records.column_codes import local_codes
+from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec
-from sfumato._risk.attackers.record_linkage import public_columns
+from sfumato._risk.attackers.record_linkage import list_public_columns
 from sfumato._risk.attackers.release_attacks import Audit, audit
-from sfumato._risk.attackers.release_matching import places_of, prepared_table
-from sfumato._verify.against_original import BATCH_ROWS, original_rows, verify
+from sfumato._risk.attackers.release_matching import find_domain_places, prepare_table
+from sfumato._verify.against_original import BATCH_ROWS, open_original, verify
 from sfumato._verify.verification import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError
 
@@ -90,7 +90,7 @@ class Dossier:
     @property
     def failed(self) -> list[Check]:
         """The checks that did not pass."""
-        return [each for each in (*self.verification.checks, *self.audit.checks) if not each.passed]
+        return [check for check in (*self.verification.checks, *self.audit.checks) if not check.passed]
 
     @property
     def is_met(self) -> bool:
@@ -115,20 +115,20 @@ class Dossier:
             "rows_left_out": self.left_out,
             "columns_left_out": list(self.dropped),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.release.columns],
-            "checks": [{"name": each.name, "passed": each.passed, "detail": each.detail} for each in checks],
+            "checks": [{"name": item.name, "passed": item.passed, "detail": item.detail} for item in checks],
             "values": [
                 {
-                    "value": each.name,
-                    "count": each.count,
-                    "limit": None if each.limit is None else str(each.limit),
-                    "is_covered": each.is_covered,
+                    "value": item.name,
+                    "count": item.count,
+                    "limit": None if item.limit is None else str(item.limit),
+                    "is_covered": item.is_covered,
                 }
-                for each in self.values
+                for item in self.values
             ],
             "singling_out": self.singling.to_json(),
             "audit": self.audit.to_json(),
             "utility": self.utility.to_json(),
-            "questions": [each.to_json() for each in self.own],
+            "questions": [item.to_json() for item in self.own],
             "asked": dict(self.asked or {}),
             "context": self.context.to_json(),
             "seed": self.seed,
@@ -156,15 +156,15 @@ class _Compared:
         hierarchies: Mapping[str, Hierarchy | Path] | None,
         read: ReadOptions,
     ) -> _Compared:
-        names, raw = public_columns(release), None
-        with original_rows(release.folder, original, plan_file, read=read) as rows:
-            table = prepared_table(release, rows, hierarchies)
+        names, raw = list_public_columns(release), None
+        with open_original(release.folder, original, plan_file, read=read) as rows:
+            table = prepare_table(release, rows, hierarchies)
             if any(name in release.manifest.bins for name in names):
-                raw = {name: _codes(rows.source.batches([name], BATCH_ROWS), name) for name in names}
+                raw = {name: _encode_column(rows.source.batches([name], BATCH_ROWS), name) for name in names}
             left_out = None if rows.table_rows is None else rows.table_rows - table.num_rows
             columns = rows.source.schema.names
-        kept = (*names, *release.manifest.sensitive)
-        return cls(table, raw, left_out, tuple(name for name in columns if name not in kept))
+        published_names = (*names, *release.manifest.sensitive)
+        return cls(table, raw, left_out, tuple(name for name in columns if name not in published_names))
 
 
 def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
@@ -188,17 +188,17 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     A release that fails another check is reported about, with what failed. `second` is another release of the table
     with its plan file; `population` a register that somebody may link with; `context` what a person states.
     """
-    opened, original = Release.open(release), _kept(original)
-    names = public_columns(opened)
+    opened, original = Release.open(release), _make_rereadable(original)
+    names = list_public_columns(opened)
     table_is: dict[str, Any] = {"hierarchies": hierarchies, "read": read}
-    stated = Context() if context is None else Context.read(context, [each[0] for each in opened.columns])
-    asked = None if plan_file is None else dict(PlanFile.read(Path(plan_file)).remembered.request)
+    stated = Context() if context is None else Context.read(context, [column[0] for column in opened.columns])
+    remembered_request = None if plan_file is None else dict(PlanFile.read(Path(plan_file)).remembered.request)
     progress("verifying", 0, opened.rows)
-    found = verify(release, original, plan_file=plan_file, **table_is)
-    check_original(found)
+    verification = verify(release, original, plan_file=plan_file, **table_is)
+    check_original(verification)
     progress("verifying", opened.rows, opened.rows)
     compared = _Compared.of(opened, original, plan_file, **table_is)
-    singled = singling(names, compared.table, compared.raw)
+    singled = measure_singling_out(names, compared.table, compared.raw)
     progress("comparing", opened.rows, opened.rows)
     comparability = opened.manifest.mechanism.comparability
     spec = None if comparability is None else comparability.read_request(opened.manifest.design)
@@ -215,21 +215,23 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         **table_is,
     )
     progress("asking", 0, opened.rows)
-    useful = random_counts(opened, compared.table, names, seed)
-    own = own_answers(opened, compared.table, questions, lambda done, total: progress("questions", done, total))
+    useful = measure_random_counts(opened, compared.table, names, seed)
+    own = answer_own_questions(
+        opened, compared.table, questions, lambda done, total: progress("questions", done, total)
+    )
     progress("asking", opened.rows, opened.rows)
     return Dossier(
         release=opened,
         on=on,
-        verification=found,
+        verification=verification,
         audit=attacked,
         singling=singled,
         utility=useful,
-        values=_values(opened.manifest, compared.table, spec),
+        values=_list_protected_values(opened.manifest, compared.table, spec),
         spec=spec,
         left_out=compared.left_out,
         dropped=compared.dropped,
-        asked=asked,
+        asked=remembered_request,
         context=stated,
         own=tuple(own),
         seed=seed,
@@ -237,9 +239,9 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     )
 
 
-def check_original(found: Verification) -> None:
+def check_original(verification: Verification) -> None:
     """Refuse a release whose files were changed, and a table that is not its original, in one sentence."""
-    for check in found.checks:
+    for check in verification.checks:
         if check.name == FILES and not check.passed:
             raise ReleaseFormatError(f"the release does not pass the check of files: {check.detail}")
         if check.name == PUBLIC and not check.passed:
@@ -249,28 +251,28 @@ def check_original(found: Verification) -> None:
             )
 
 
-def _kept(original: Any) -> Any:
+def _make_rereadable(original: Any) -> Any:
     """A table that can be read more than once."""
     return original.read_all() if isinstance(original, pa.RecordBatchReader) else original
 
 
-def _codes(batches: Any, name: str) -> Codes:
+def _encode_column(batches: Any, name: str) -> Codes:
     """One column of a table as numbers of its values."""
     arrays = [batch.column(name) for batch in batches]
-    return local_codes(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)
+    return encode_batch_values(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)
 
 
-def _values(manifest: Manifest, table: pa.Table, spec: PrivacySpec | None) -> tuple[ProtectedValue, ...]:
+def _list_protected_values(manifest: Manifest, table: pa.Table, spec: PrivacySpec | None) -> tuple[ProtectedValue, ...]:
     """Each value with its count, and whether the request speaks of it: frequent ones are above the prior."""
-    counts = np.bincount(places_of(manifest.naming, table), minlength=len(manifest.domain))
+    counts = np.bincount(find_domain_places(manifest.naming, table), minlength=len(manifest.domain))
     limits: Sequence[Fraction | None] = [None] * len(counts)
     if spec is not None:
         with suppress(SfumatoError):
             limits = list(spec.limits(manifest.domain))
     prior = None if spec is None or spec.bound is None else spec.bound.prior
-    total, names, found = max(int(counts.sum()), 1), labels(manifest.domain), []
+    total, names, protected_values = max(int(counts.sum()), 1), make_labels(manifest.domain), []
     for place in np.argsort(-counts, kind="stable").tolist():
         count, limit = int(counts[place]), limits[place]
         is_covered = limit is not None and limit < 1 and (prior is None or Fraction(count, total) <= prior)
-        found.append(ProtectedValue(names[place], count, limit, is_covered))
-    return tuple(found)
+        protected_values.append(ProtectedValue(names[place], count, limit, is_covered))
+    return tuple(protected_values)

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes
 from sfumato._figures import BesideTheTruth
-from sfumato._figures.answer_intervals import AnswerRow, rows_of_answer
+from sfumato._figures.answer_intervals import AnswerRow, list_answer_rows
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.release import Release
-from sfumato._risk.attackers.record_linkage import shared_codes
-from sfumato._risk.attackers.release_matching import places_of
+from sfumato._risk.attackers.record_linkage import encode_shared_values
+from sfumato._risk.attackers.release_matching import find_domain_places
 from sfumato.errors import SfumatoError
 
 CONDITIONS, MOST_COLUMNS, MOST_VALUES = 60, 3, 80
@@ -47,17 +47,17 @@ class Utility:
     @property
     def known(self) -> list[BesideTheTruth]:
         """Those that have an interval."""
-        return [each for each in self.answers if each.is_known]
+        return [answer for answer in self.answers if answer.is_known]
 
     @property
     def coverage(self) -> float | None:
         """The share of 95% intervals that hold the truth."""
-        return sum(each.is_held for each in self.known) / len(self.known) if self.known else None
+        return sum(answer.is_held for answer in self.known) / len(self.known) if self.known else None
 
     @property
     def error(self) -> float | None:
         """How far counts of about a thousand are off, in parts of the count: the middle one of what answers say."""
-        near = [each.standard_error / each.truth for each in self.known if AT / NEAR <= each.truth <= AT * NEAR]
+        near = [answer.standard_error / answer.truth for answer in self.known if AT / NEAR <= answer.truth <= AT * NEAR]
         return median(near) if near else None
 
     def to_json(self) -> dict[str, Any]:
@@ -68,23 +68,23 @@ class Utility:
             "relative_error_at_1000": self.error,
             "answers": [
                 {
-                    "truth": each.truth,
-                    "estimate": each.estimate,
-                    "standard_error": each.standard_error,
-                    "low": _finite(each.low),
-                    "high": _finite(each.high),
+                    "truth": answer.truth,
+                    "estimate": answer.estimate,
+                    "standard_error": answer.standard_error,
+                    "low": _keep_finite(answer.low),
+                    "high": _keep_finite(answer.high),
                 }
-                for each in self.known
+                for answer in self.known
             ],
             "why_not": self.why_not or None,
         }
 
 
-def random_counts(release: Release, table: pa.Table, names: Sequence[str], seed: int | None) -> Utility:
+def measure_random_counts(release: Release, table: pa.Table, names: Sequence[str], seed: int | None) -> Utility:
     """Draw conditions as records have them, count all values in each, and compare with the truth."""
     manifest, rows = release.manifest, table.num_rows
-    held, chance = places_of(manifest.naming, table), np.random.default_rng(seed)
-    (columns,) = shared_codes(names, [table]) if names else ([],)
+    places, chance = find_domain_places(manifest.naming, table), np.random.default_rng(seed)
+    (columns,) = encode_shared_values(names, [table]) if names else ([],)
     queries, truths = list[CountQuery](), list[int]()
     for _ in range(CONDITIONS if names and rows else 1):
         number = int(chance.integers(0, min(MOST_COLUMNS, len(names)) + 1))
@@ -94,23 +94,25 @@ def random_counts(release: Release, table: pa.Table, names: Sequence[str], seed:
         for place in chosen:
             is_met &= columns[place] == columns[place][row]
         where = {names[place]: table.column(names[place])[row].as_py() for place in chosen}
-        counts = np.bincount(held[is_met], minlength=len(manifest.domain))
-        for value in _some(counts, chance):
+        counts = np.bincount(places[is_met], minlength=len(manifest.domain))
+        for value in _sample_values(counts, chance):
             queries.append(CountQuery(where, [manifest.domain[value]]))
             truths.append(int(counts[value]))
     try:
         estimates = release.count_many(queries)
     except SfumatoError as error:
         return Utility((), str(error))
-    return Utility(tuple(BesideTheTruth.of(float(truth), each) for truth, each in zip(truths, estimates, strict=True)))
+    return Utility(
+        tuple(BesideTheTruth.of(float(truth), estimate) for truth, estimate in zip(truths, estimates, strict=True))
+    )
 
 
-def _some(counts: Codes, chance: np.random.Generator) -> list[int]:
+def _sample_values(counts: Codes, chance: np.random.Generator) -> list[int]:
     """All values, or of many some that occur and a few by chance."""
     if len(counts) <= MOST_VALUES:
         return list(range(len(counts)))
-    found = np.flatnonzero(counts)
-    most = chance.permutation(found)[: 3 * MOST_VALUES // 4]
+    occurring = np.flatnonzero(counts)
+    most = chance.permutation(occurring)[: 3 * MOST_VALUES // 4]
     rest = chance.permutation(len(counts))[: MOST_VALUES - len(most)]
     return sorted({*most.tolist(), *rest.tolist()})
 
@@ -127,18 +129,20 @@ class OwnAnswer:
         """For machines."""
         rows = [
             {
-                "of": each.label,
-                "estimate": _finite(each.value),
-                "low": _finite(each.low),
-                "high": _finite(each.high),
-                "truth": _finite(truth),
+                "of": answer_row.label,
+                "estimate": _keep_finite(answer_row.value),
+                "low": _keep_finite(answer_row.low),
+                "high": _keep_finite(answer_row.high),
+                "truth": _keep_finite(truth),
             }
-            for each, truth in self.rows
+            for answer_row, truth in self.rows
         ]
         return {"sql": self.sql, "rows": rows, "why_not": self.why_not or None}
 
 
-def own_answers(release: Release, table: pa.Table, questions: Sequence[str], progress: Progress) -> list[OwnAnswer]:
+def answer_own_questions(
+    release: Release, table: pa.Table, questions: Sequence[str], progress: Progress
+) -> list[OwnAnswer]:
     """Ask a release what its holder wants to know, and the table the same."""
     if not questions:
         return []
@@ -146,22 +150,22 @@ def own_answers(release: Release, table: pa.Table, questions: Sequence[str], pro
     with duckdb.connect(config=LOCKED) as connection:
         connection.register("release", table)
         connection.execute("SET lock_configuration = true")
-        return [_beside(connection, sql, answer) for sql, answer in zip(questions, answers, strict=True)]
+        return [_compare_with_truth(connection, sql, answer) for sql, answer in zip(questions, answers, strict=True)]
 
 
-def _beside(connection: duckdb.DuckDBPyConnection, sql: str, answer: Answer | SfumatoError) -> OwnAnswer:
+def _compare_with_truth(connection: duckdb.DuckDBPyConnection, sql: str, answer: Answer | SfumatoError) -> OwnAnswer:
     if isinstance(answer, SfumatoError):
         return OwnAnswer(sql, (), str(answer))
-    rows, why = rows_of_answer(answer), ""
+    rows, why = list_answer_rows(answer), ""
     truths: dict[tuple[str, ...], Sequence[Any]] = {}
     places = [place for place, name in enumerate(answer.names) if name in answer.numbers]
     try:
-        told = connection.execute(parse(sql).sql(dialect="duckdb")).fetchmany(MOST_ROWS)
-        truths = {_group(row, places): row for row in told if len(row) == len(answer.names)}
+        truth_rows = connection.execute(parse(sql).sql(dialect="duckdb")).fetchmany(MOST_ROWS)
+        truths = {_group(row, places): row for row in truth_rows if len(row) == len(answer.names)}
     except (duckdb.Error, SfumatoError):
         why = "the table itself cannot be asked this, so the truth is not told."
-    asked = [tuple(row[name] for name in answer.names) for row in answer.rows]
-    numbers = [_number(truths.get(_group(row, places), ()), place) for row in asked for place in places]
+    answered_rows = [tuple(row[name] for name in answer.names) for row in answer.rows]
+    numbers = [_number(truths.get(_group(row, places), ()), place) for row in answered_rows for place in places]
     return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), why)
 
 
@@ -177,5 +181,5 @@ def _number(row: Sequence[Any], place: int) -> float | None:
         return None
 
 
-def _finite(number: float | None) -> float | None:
+def _keep_finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Counts, Places
-from sfumato._profile.equivalence_classes import Alike, alike
-from sfumato._risk.attackers.predictive_columns import counted
-from sfumato._risk.attackers.record_linkage import combination_numbers, shared_codes
+from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
+from sfumato._risk.attackers.predictive_columns import count_keys
+from sfumato._risk.attackers.record_linkage import encode_shared_values, number_combinations
 
 SIZES = (1, 2, 3, 4, 10, 20, 50, 100, 200, 500, 1000)
 """The shares of records among so many alike or fewer are told; 4 is below 5, and 10 below 11."""
@@ -31,7 +31,7 @@ class Singling:
     """The share of the records among so many alike or fewer, as published."""
     before: tuple[tuple[int, float], ...] | None
     """The same before columns were put into bins; None where none was."""
-    alike: Alike
+    alike: ClassSizeShares
     smallest: int
     """The size of the smallest group."""
     sets: tuple[tuple[tuple[str, ...], float], ...]
@@ -54,41 +54,48 @@ class Singling:
         }
 
 
-def singling(names: Sequence[str], table: pa.Table, raw: Mapping[str, Codes] | None) -> Singling:
+def measure_singling_out(names: Sequence[str], table: pa.Table, raw: Mapping[str, Codes] | None) -> Singling:
     """Look at the public columns of a table as it was published, and before bins if those are given."""
-    (columns,) = shared_codes(names, [table]) if names else ([],)
-    sizes = _sizes(columns, table.num_rows)
+    (columns,) = encode_shared_values(names, [table]) if names else ([],)
+    sizes = _count_class_sizes(columns, table.num_rows)
     chosen = sorted(range(len(names)), key=lambda place: -int(columns[place].max(initial=0)))[:MOST_COLUMNS]
-    tried = [each for number in range(1, MOST_TOGETHER + 1) for each in itertools.combinations(sorted(chosen), number)]
-    tried = [each for each in tried if len(each) < len(names) or len(names) == 1]
-    found = [(tuple(names[place] for place in each), _alone([columns[place] for place in each])) for each in tried]
-    found.sort(key=lambda each: (-each[1], len(each[0])))
-    before = None if raw is None else _shares(_sizes(list(raw.values()), len(next(iter(raw.values()), ()))))
+    tried = [item for number in range(1, MOST_TOGETHER + 1) for item in itertools.combinations(sorted(chosen), number)]
+    tried = [item for item in tried if len(item) < len(names) or len(names) == 1]
+    unique_shares = [
+        (tuple(names[place] for place in item), _compute_unique_share([columns[place] for place in item]))
+        for item in tried
+    ]
+    unique_shares.sort(key=lambda item: (-item[1], len(item[0])))
+    before = (
+        None
+        if raw is None
+        else _compute_size_shares(_count_class_sizes(list(raw.values()), len(next(iter(raw.values()), ()))))
+    )
     return Singling(
         table.num_rows,
-        _shares(sizes),
+        _compute_size_shares(sizes),
         before,
-        alike(sizes, table.num_rows),
+        compute_class_size_shares(sizes, table.num_rows),
         int(sizes.min(initial=table.num_rows)),
-        tuple(each for each in found if each[1] > 0),
+        tuple(item for item in unique_shares if item[1] > 0),
         len(tried),
         tuple(name for place, name in enumerate(names) if place not in chosen),
     )
 
 
-def _sizes(columns: Sequence[Codes], rows: int) -> Counts:
+def _count_class_sizes(columns: Sequence[Codes], rows: int) -> Counts:
     """How many records each combination has that occurs."""
-    return np.bincount(combination_numbers(columns)) if columns else np.array([rows])
+    return np.bincount(number_combinations(columns)) if columns else np.array([rows])
 
 
-def _shares(sizes: Counts) -> tuple[tuple[int, float], ...]:
+def _compute_size_shares(sizes: Counts) -> tuple[tuple[int, float], ...]:
     total = max(int(sizes.sum()), 1)
     return tuple((size, float(sizes[sizes <= size].sum()) / total) for size in SIZES)
 
 
-def _alone(columns: Sequence[Codes]) -> float:
+def _compute_unique_share(columns: Sequence[Codes]) -> float:
     """The share that is alone with a few columns: counted in a table where that is small."""
     keys: Places = np.zeros(len(columns[0]), dtype=np.int64)
     for codes in columns:
         keys = keys * (int(codes.max(initial=0)) + 1) + codes.astype(np.int64)
-    return float((counted(keys)[1] == 1).sum()) / max(len(keys), 1)
+    return float((count_keys(keys)[1] == 1).sum()) / max(len(keys), 1)

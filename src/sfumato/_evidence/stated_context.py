@@ -66,17 +66,17 @@ class Context:
     def read(cls, path: Path, columns: Sequence[str] = ()) -> Context:
         """Read a file; a section, key or column that nobody knows is refused, because it would be lost."""
         written = read_toml(path, f"the context {str(path)!r}")
-        known = {**SECTIONS, COLUMNS: dict.fromkeys(columns, "")}
-        found: dict[str, dict[str, str]] = {}
+        allowed_keys = {**SECTIONS, COLUMNS: dict.fromkeys(columns, "")}
+        statements: dict[str, dict[str, str]] = {}
         for section, entries in written.items():
-            _check(section, known, "section of a context")
+            _check(section, allowed_keys, "section of a context")
             if not isinstance(entries, Mapping):
                 raise SpecError(f"{section!r} is a section of a context: write [{section}] above its lines.")
             for key in entries:
-                _check(key, known[section], f"{'column' if section == COLUMNS else 'key'} of [{section}]")
-            found[section] = {key: _text(section, key, value) for key, value in entries.items()}
-        needed = found.pop(COLUMNS, {})
-        return cls(found, needed)
+                _check(key, allowed_keys[section], f"{'column' if section == COLUMNS else 'key'} of [{section}]")
+            statements[section] = {key: _format_entry(section, key, value) for key, value in entries.items()}
+        needed = statements.pop(COLUMNS, {})
+        return cls(statements, needed)
 
     def entry(self, section: str, key: str) -> str:
         """What was stated, or that it was not."""
@@ -84,7 +84,7 @@ class Context:
 
     def entries(self, section: str) -> list[tuple[str, str]]:
         """All that may be stated in a section, and what was."""
-        return [(words, self.entry(section, key)) for key, words in SECTIONS[section].items()]
+        return [(label, self.entry(section, key)) for key, label in SECTIONS[section].items()]
 
     @property
     def decider(self) -> str | None:
@@ -97,12 +97,12 @@ class Context:
         return {**{name: dict(entries) for name, entries in self.stated.items()}, COLUMNS: dict(self.needed)}
 
 
-def _check(name: str, known: Mapping[str, Any], what: str) -> None:
-    if name not in known:
-        raise SpecError(f"{name!r} is no {what}; there are: {', '.join(known) or 'none'}.")
+def _check(name: str, allowed: Mapping[str, Any], what: str) -> None:
+    if name not in allowed:
+        raise SpecError(f"{name!r} is no {what}; there are: {', '.join(allowed) or 'none'}.")
 
 
-def _text(section: str, key: str, value: Any) -> str:
+def _format_entry(section: str, key: str, value: Any) -> str:
     """A sentence, a number or a day, as it is printed."""
     if not isinstance(value, str | int | float | date):
         raise SpecError(f"{key!r} of [{section}] is a text, a number or a date; write it in quotes.")

@@ -5,19 +5,19 @@ question that a figure decides, beside the small classes of what it needs; class
 plans, attacks and estimates give. No script, no chart library: text that any page, report or notebook can hold.
 """
 
-from sfumato._figures.answer_intervals import AnswerRow, answer_rows, forest, rows_of_answer
-from sfumato._figures.attack_success import GuessedRight, attackers_ladder
-from sfumato._figures.belief_curve import PromisedBelief, posterior_by_prior
-from sfumato._figures.bound_prices import Cost, cost_per_value, costs_of
-from sfumato._figures.bucket_composition import BucketSize, Composition, bucket_composition
-from sfumato._figures.class_sizes import AlikeCurve, uniqueness
-from sfumato._figures.column_exposure import ColumnExposure, exposure_by_column
-from sfumato._figures.error_curves import ErrorCurve, error_by_count
-from sfumato._figures.estimates_against_truth import BesideTheTruth, against_truth
+from sfumato._figures.answer_intervals import AnswerRow, draw_forest_plot, list_answer_rows, make_answer_rows
+from sfumato._figures.attack_success import GuessedRight, draw_attack_scenarios
+from sfumato._figures.belief_curve import PromisedBelief, draw_posterior_by_prior
+from sfumato._figures.bound_prices import Cost, draw_cost_per_value, list_costs
+from sfumato._figures.bucket_composition import BucketSize, Composition, draw_bucket_composition
+from sfumato._figures.class_sizes import AlikeCurve, draw_uniqueness
+from sfumato._figures.column_exposure import ColumnExposure, draw_exposure_by_column
+from sfumato._figures.error_curves import ErrorCurve, draw_error_by_count
+from sfumato._figures.estimates_against_truth import BesideTheTruth, draw_against_truth
 from sfumato._figures.figure import Column, Figure, FigureTable
 from sfumato._figures.figure_style import STYLE
-from sfumato._figures.known_others import Corruption, corruption
-from sfumato._figures.risk_utility_plane import TradeOff, TradeOffs, risk_utility
+from sfumato._figures.known_others import Corruption, draw_corruption
+from sfumato._figures.risk_utility_plane import TradeOff, TradeOffs, draw_risk_utility
 
 __all__ = [
     "STYLE",
@@ -37,18 +37,18 @@ __all__ = [
     "PromisedBelief",
     "TradeOff",
     "TradeOffs",
-    "against_truth",
-    "answer_rows",
-    "attackers_ladder",
-    "bucket_composition",
-    "corruption",
-    "cost_per_value",
-    "costs_of",
-    "error_by_count",
-    "exposure_by_column",
-    "forest",
-    "posterior_by_prior",
-    "risk_utility",
-    "rows_of_answer",
-    "uniqueness",
+    "draw_against_truth",
+    "draw_attack_scenarios",
+    "draw_bucket_composition",
+    "draw_corruption",
+    "draw_cost_per_value",
+    "draw_error_by_count",
+    "draw_exposure_by_column",
+    "draw_forest_plot",
+    "draw_posterior_by_prior",
+    "draw_risk_utility",
+    "draw_uniqueness",
+    "list_answer_rows",
+    "list_costs",
+    "make_answer_rows",
 ]

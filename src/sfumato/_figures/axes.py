@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sfumato._figures.figure import EDGE, Head
 from sfumato._figures.figure_style import DASHES, SERIES
 from sfumato._figures.scales import Scale
-from sfumato._figures.svg import SHAPES, SMALL, element, mark, path, text, width_of
+from sfumato._figures.svg import SHAPES, SMALL, draw_text, element, estimate_width, make_path_data, mark
 
 GAP = 15.0
 """Between two lines of text."""
@@ -20,42 +20,42 @@ BOLD = 1.1 * SMALL
 MOST_LINES = 10
 """More lines in one picture are told apart by nobody."""
 
-Words = Callable[[float], str]
+NumberFormatter = Callable[[float], str]
 
 
-def series(number: int) -> str:
+def select_series_class(number: int) -> str:
     """The class of a line's colour."""
     return f"s{number % SERIES}"
 
 
-def shape(number: int) -> str:
+def select_mark_shape(number: int) -> str:
     """The shape of a line's marks."""
     return SHAPES[number % len(SHAPES)]
 
 
-def dash(number: int) -> str:
+def select_dash_class(number: int) -> str:
     """The class of a line's dashes."""
     return f"d{number % len(DASHES)}"
 
 
-def broken(number: int) -> str:
+def select_broken_dash(number: int) -> str:
     """The class of the dashes of a line that must not be solid."""
-    return dash(1 + number % (len(DASHES) - 1))
+    return select_dash_class(1 + number % (len(DASHES) - 1))
 
 
 def spread(places: Sequence[float], low: float, high: float, gap: float = GAP) -> list[float]:
     """Places as near as may be to those wanted, in the same order, no two nearer than the gap while there is room."""
-    order = sorted(range(len(places)), key=lambda each: (places[each], each))
+    order = sorted(range(len(places)), key=lambda index: (places[index], index))
     gap = min(gap, (high - low) / max(len(places) - 1, 1))
-    found, least = [0.0] * len(places), low
-    for each in order:
-        found[each] = least = max(places[each], least)
+    positions, least = [0.0] * len(places), low
+    for index in order:
+        positions[index] = least = max(places[index], least)
         least += gap
     most = high
-    for each in reversed(order):
-        found[each] = most = min(found[each], most)
+    for index in reversed(order):
+        positions[index] = most = min(positions[index], most)
         most -= gap
-    return found
+    return positions
 
 
 class Curve(NamedTuple):
@@ -71,16 +71,16 @@ class Curve(NamedTuple):
 
     def drawn(self, number: int, row: int) -> str:
         """In the colour and with the shape of its number; its marks are rows of the table from some row on."""
-        colour, parts = series(number), []
+        colour, parts = select_series_class(number), []
         ends = [0, *sorted(self.breaks), len(self.marks)]
         runs = [self.marks[start:end] for start, end in itertools.pairwise(ends) if end - start > 1]
         if runs:
-            places = "".join(path((x, y) for x, y, _ in run) for run in runs)
+            places = "".join(make_path_data((x, y) for x, y, _ in run) for run in runs)
             parts.append(element("path", d=places, class_=f"line {colour} {self.dashes}".rstrip()))
         hollow = self.hollow or [False] * len(self.marks)
-        for place, ((x, y, words), is_hollow) in enumerate(zip(self.marks, hollow, strict=True)):
+        for place, ((x, y, tooltip), is_hollow) in enumerate(zip(self.marks, hollow, strict=True)):
             kind = f"{'hollow' if is_hollow else 'dot'} {colour}"
-            parts.append(mark(shape(number), x, y, kind, title=words, row=str(row + place)))
+            parts.append(mark(select_mark_shape(number), x, y, kind, title=tooltip, row=str(row + place)))
         return "".join(parts)
 
 
@@ -96,10 +96,10 @@ class Area:
     @classmethod
     def below(cls, head: Head, width: float, *, names: Iterable[str] = (), ticks: Iterable[str] = ()) -> Area:
         """Below a heading, with room for ticks at the left and names at the right: at most a third of the width."""
-        widest = max((width_of(each, BOLD) for each in names), default=0.0)
+        widest = max((estimate_width(curve_name, BOLD) for curve_name in names), default=0.0)
         right = width - EDGE - (min(widest + 14, width / 3) if widest else 20)
         tall = min(max(0.55 * width, 220), 360)
-        left = EDGE + min(max(map(width_of, ticks), default=0.0) + 10, width / 4)
+        left = EDGE + min(max(map(estimate_width, ticks), default=0.0) + 10, width / 4)
         return cls(max(left, 46.0), head.bottom + 12, right, head.bottom + 12 + tall)
 
     @property
@@ -107,47 +107,49 @@ class Area:
         """The height of the whole figure, with the axis below."""
         return self.bottom + 40
 
-    def across(self, scale: Scale, words: Words, label: str, wanted: Sequence[float] = ()) -> str:
+    def across(self, scale: Scale, words: NumberFormatter, label: str, wanted: Sequence[float] = ()) -> str:
         """The axis below: ticks that do not touch, light lines, and what it measures.
 
         Where some numbers are wanted as ticks, and have room, they are the ticks.
         """
-        widest = max(width_of(words(each)) for each in (*wanted, scale.low, scale.high))
+        widest = max(estimate_width(words(tick)) for tick in (*wanted, scale.low, scale.high))
         room = max(widest + 14, 36)
-        places = [scale(each) for each in wanted]
+        places = [scale(tick) for tick in wanted]
         has_room = all(after - before >= room for before, after in itertools.pairwise(places))
         ticks = wanted if wanted and has_room else scale.ticks(room)
-        lines = "".join(f"M{scale(each):.1f} {self.top:.1f}V{self.bottom:.1f}" for each in ticks)
+        lines = "".join(f"M{scale(tick):.1f} {self.top:.1f}V{self.bottom:.1f}" for tick in ticks)
         drawn = [element("path", d=lines, class_="grid")] if lines else []
-        drawn += [text(scale(each), self.bottom + 16, words(each), "quiet middle") for each in ticks]
+        drawn += [draw_text(scale(tick), self.bottom + 16, words(tick), "quiet middle") for tick in ticks]
         drawn.append(element("path", d=f"M{self.left:.1f} {self.bottom:.1f}H{self.right:.1f}", class_="axis"))
         middle = (self.left + self.right) / 2
-        half = width_of(label) / 2
+        half = estimate_width(label) / 2
         place = max(middle, half + EDGE)
-        drawn += [text(place, self.bottom + 33, label, "quiet middle")] if label else []
+        drawn += [draw_text(place, self.bottom + 33, label, "quiet middle")] if label else []
         return "".join(drawn)
 
-    def up(self, scale: Scale, words: Words, marked: float | None = None) -> str:
+    def up(self, scale: Scale, words: NumberFormatter, marked: float | None = None) -> str:
         """The axis at the left; a number that matters has a line of its own, and other ticks make room for it."""
-        ticks = [each for each in scale.ticks(30) if marked is None or abs(scale(each) - scale(marked)) >= GAP]
-        lines = "".join(f"M{self.left:.1f} {scale(each):.1f}H{self.right:.1f}" for each in ticks)
+        ticks = [tick for tick in scale.ticks(30) if marked is None or abs(scale(tick) - scale(marked)) >= GAP]
+        lines = "".join(f"M{self.left:.1f} {scale(tick):.1f}H{self.right:.1f}" for tick in ticks)
         drawn = [element("path", d=lines, class_="grid")] if lines else []
-        drawn += [text(self.left - 6, scale(each) + 4, words(each), "quiet end", room=self.left - 6) for each in ticks]
+        drawn += [
+            draw_text(self.left - 6, scale(tick) + 4, words(tick), "quiet end", room=self.left - 6) for tick in ticks
+        ]
         if marked is not None:
             level = f"M{self.left:.1f} {scale(marked):.1f}H{self.right:.1f}"
             drawn.append(element("path", d=level, class_="rule"))
-            drawn.append(text(self.left - 6, scale(marked) + 4, words(marked), "strong end"))
+            drawn.append(draw_text(self.left - 6, scale(marked) + 4, words(marked), "strong end"))
         return "".join(drawn)
 
     def upright(self, x: float, words: str) -> str:
         """A line up at some place, with words above it."""
         rule = element("path", d=f"M{x:.1f} {self.top:.1f}V{self.bottom:.1f}", class_="rule")
-        fits = x - 4 + width_of(words) <= self.right
-        return rule + text(x - 4 if fits else x + 4, self.top - 3, words, "quiet" if fits else "quiet end")
+        fits = x - 4 + estimate_width(words) <= self.right
+        return rule + draw_text(x - 4 if fits else x + 4, self.top - 3, words, "quiet" if fits else "quiet end")
 
     def nothing(self, words: str) -> str:
         """What is written where there is nothing to draw."""
-        return text((self.left + self.right) / 2, (self.top + self.bottom) / 2, words, "quiet middle halo")
+        return draw_text((self.left + self.right) / 2, (self.top + self.bottom) / 2, words, "quiet middle halo")
 
     def curves(self, curves: Sequence[Curve], width: float, empty: str, first_row: int = 0) -> str:
         """Lines with their names at their ends, moved apart where they would touch; or why there are none.
@@ -166,24 +168,28 @@ class Area:
         for number, ((x, y), place, curve) in enumerate(zip(ends, places, shown, strict=True)):
             if abs(place - y) > GAP / 2 or start - x > 2 * GAP:
                 lead = f"M{x + 6:.1f} {y:.1f}L{start - 2:.1f} {place:.1f}"
-                drawn.append(element("path", d=lead, class_=f"lead {series(number)}"))
-            drawn.append(text(start, place + 4, curve.name, f"fill strong {series(number)}", room=width - start - 1))
+                drawn.append(element("path", d=lead, class_=f"lead {select_series_class(number)}"))
+            drawn.append(
+                draw_text(
+                    start, place + 4, curve.name, f"fill strong {select_series_class(number)}", room=width - start - 1
+                )
+            )
         more = sum(len(curve.marks) for curve in curves[MOST_LINES:])
-        return "".join([*drawn, left_out(self.left + 4, self.bottom - 6, more)])
+        return "".join([*drawn, draw_omitted_count(self.left + 4, self.bottom - 6, more)])
 
 
-def left_out(x: float, y: float, number: int) -> str:
+def draw_omitted_count(x: float, y: float, number: int) -> str:
     """How many rows of the table are not drawn, if any."""
     if not number:
         return ""
-    words = f"\u2026 {number:,} more in the table"
-    return element("text", words, x=x, y=y, class_="quiet halo", data_left_out=str(number))
+    message = f"\u2026 {number:,} more in the table"
+    return element("text", message, x=x, y=y, class_="quiet halo", data_left_out=str(number))
 
 
-def interpolated(known: Sequence[tuple[float, float]], at: float) -> float | None:
+def interpolate(points: Sequence[tuple[float, float]], at: float) -> float | None:
     """A number between two known ones, straight on scales of powers of ten; None beyond them."""
-    for (x, y), (further, other) in itertools.pairwise(known):
+    for (x, y), (further, other) in itertools.pairwise(points):
         if x <= at <= further and y > 0 and other > 0 and further > x > 0:
             part = (math.log(at) - math.log(x)) / (math.log(further) - math.log(x))
             return math.exp((1 - part) * math.log(y) + part * math.log(other))
-    return next((y for x, y in known if x == at), None)
+    return next((y for x, y in points if x == at), None)

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Protocol
 
 from sfumato._figures.axes import Area
-from sfumato._figures.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato._figures.number_format import is_known, name, percent, quantity
-from sfumato._figures.row_chart import most_telling
+from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
+from sfumato._figures.number_format import format_percent, format_quantity, is_known, name
+from sfumato._figures.row_chart import put_largest_first
 from sfumato._figures.scales import Scale
-from sfumato._figures.svg import element, path, text
+from sfumato._figures.svg import draw_text, element, make_path_data
 
 STEPS = 60
 MOST_VALUES = 60
@@ -53,45 +53,49 @@ class PromisedBelief:
         return float(self.posterior) if belief <= self.prior else None
 
 
-def posterior_by_prior(promised: PromisedBelief, width: float = WIDTH) -> Figure:
+def draw_posterior_by_prior(promised: PromisedBelief, width: float = WIDTH) -> Figure:
     """The curve of the odds factor, the promised box, and the values of the table along the lower axis."""
-    width = drawn_width(width)
+    width = limit_width(width)
     values = [(value, share) for value, share in promised.shares if is_known(share) and 0 <= share <= 1]
-    ordered = sorted(most_telling(values, lambda each: each[1], MOST_VALUES)[:MOST_VALUES], key=lambda each: -each[1])
+    ordered = sorted(
+        put_largest_first(values, lambda pair: pair[1], MOST_VALUES)[:MOST_VALUES], key=lambda pair: -pair[1]
+    )
     measured = ["chance given to a value after seeing the release, at most"]
     head = Head.of("How far a belief can rise", measured, width)
     area = Area.below(head, width)
     x, y = Scale(0.0, 1.0, area.left, area.right), Scale(0.0, 1.0, area.bottom, area.top)
-    parts = [area.across(x, percent, "chance given to the value before"), area.up(y, percent)]
+    parts = [area.across(x, format_percent, "chance given to the value before"), area.up(y, format_percent)]
     prior, posterior = float(promised.prior), float(promised.posterior)
     box = f"a belief of at most {promised.prior} rises to at most {promised.posterior}"
     size = {"width": x(prior) - x(0), "height": y(0) - y(posterior)}
     parts.append(element("rect", title=box, x=x(0), y=y(posterior), class_="soft s0", data_row="0", **size))
-    parts.append(element("path", d=path([(x(0), y(0)), (x(1), y(1))]), class_="rule"))
+    parts.append(element("path", d=make_path_data([(x(0), y(0)), (x(1), y(1))]), class_="rule"))
     if promised.factor is not None:
         steps = [step / STEPS for step in range(STEPS + 1)]
         curve = [(x(at), y(promised.after(at) or 0.0)) for at in steps]
-        parts.append(element("path", d=path(curve), class_="line s0"))
+        parts.append(element("path", d=make_path_data(curve), class_="line s0"))
     corner = f"{promised.prior} \u2192 {promised.posterior}"
     parts.append(element("circle", title=box, cx=x(prior), cy=y(posterior), r=4, class_="dot s0"))
     below = y(posterior) + 5 if posterior > 0.5 else y(posterior) - 8  # noqa: PLR2004 - the curve is above or below
-    parts.append(_ticks(promised, ordered, area, x, y))
-    parts.append(text(x(prior) + 9, below + 4, corner, "strong halo"))
+    parts.append(_draw_value_ticks(promised, ordered, area, x, y))
+    parts.append(draw_text(x(prior) + 9, below + 4, corner, "strong halo"))
     rows = [("the promise", prior, posterior), *((value, share, promised.after(share)) for value, share in ordered)]
-    columns = (Column("value", name), Column("before", percent), Column("after, at most", percent))
-    return finished(
-        head, parts, size=(width, area.height), reading=_reading(promised, ordered), columns=columns, rows=rows
+    columns = (Column("value", name), Column("before", format_percent), Column("after, at most", format_percent))
+    return assemble_figure(
+        head, parts, size=(width, area.height), reading=_describe_figure(promised, ordered), columns=columns, rows=rows
     )
 
 
-def _ticks(promised: PromisedBelief, ordered: Sequence[tuple[str, float]], area: Area, x: Scale, y: Scale) -> str:
+def _draw_value_ticks(
+    promised: PromisedBelief, ordered: Sequence[tuple[str, float]], area: Area, x: Scale, y: Scale
+) -> str:
     """The values at their shares; the most frequent one is named where the curve has it."""
     parts = []
     for row, (value, share) in enumerate(ordered, start=1):
         after = promised.after(share)
-        words = f"{name(value)}, believed with {percent(share)}: at most {percent(after)}"
+        tooltip = f"{name(value)}, believed with {format_percent(share)}: at most {format_percent(after)}"
         tick = f"M{x(share):.1f} {area.bottom:.1f}v-10"
-        parts.append(element("path", d=tick, class_="thin s1", title=words, data_row=str(row)))
+        parts.append(element("path", d=tick, class_="thin s1", title=tooltip, data_row=str(row)))
     if ordered and promised.after(ordered[0][1]) is not None:
         value, share = ordered[0]
         place = x(share), y(promised.after(share) or 0.0)
@@ -101,17 +105,21 @@ def _ticks(promised: PromisedBelief, ordered: Sequence[tuple[str, float]], area:
         room = (place[0] - area.left if is_left else area.right - place[0]) - 12
         at = place[0] + (-10 if is_left else 10)
         class_ = "fill s1 strong halo end" if is_left else "fill s1 strong halo"
-        parts.append(text(at, min(place[1] + 18, area.bottom - 14), value, class_, room=room))
+        parts.append(draw_text(at, min(place[1] + 18, area.bottom - 14), value, class_, room=room))
     return "".join(parts)
 
 
-def _reading(promised: PromisedBelief, ordered: Sequence[tuple[str, float]]) -> str:
-    said = f"A belief of {promised.prior} can rise to {promised.posterior}"
+def _describe_figure(promised: PromisedBelief, ordered: Sequence[tuple[str, float]]) -> str:
+    sentence = f"A belief of {promised.prior} can rise to {promised.posterior}"
     if not ordered:
-        end = "" if promised.factor is None else f"; odds are multiplied by at most {quantity(float(promised.factor))}"
-        return f"{said}{end}."
+        end = (
+            ""
+            if promised.factor is None
+            else f"; odds are multiplied by at most {format_quantity(float(promised.factor))}"
+        )
+        return f"{sentence}{end}."
     value, share = ordered[0]
     after = promised.after(share)
     if after is None:
-        return f"{said}; for {name(value)}, believed with {percent(share)}, nothing is promised."
-    return f"{said}; {name(value)}, believed with {percent(share)}, to {percent(after)} at most."
+        return f"{sentence}; for {name(value)}, believed with {format_percent(share)}, nothing is promised."
+    return f"{sentence}; {name(value)}, believed with {format_percent(share)}, to {format_percent(after)} at most."

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato._figures.axes import left_out
-from sfumato._figures.figure import EDGE, WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato._figures.number_format import name, percent, quantity, some
-from sfumato._figures.row_chart import most_telling
-from sfumato._figures.svg import element, text, width_of
+from sfumato._figures.axes import draw_omitted_count
+from sfumato._figures.figure import EDGE, WIDTH, Column, Figure, Head, assemble_figure, limit_width
+from sfumato._figures.number_format import format_count, format_percent, format_quantity, name
+from sfumato._figures.row_chart import put_largest_first
+from sfumato._figures.svg import draw_text, element, estimate_width
 
 SQUARE, STEP = 24.0, 28.0
 MOST_SIZES = 12
@@ -35,7 +35,7 @@ class BucketSize:
     @property
     def words(self) -> str:
         """How many there are of which size."""
-        return f"{some(self.buckets, 'bucket')} of {self.size:,}"
+        return f"{format_count(self.buckets, 'bucket')} of {self.size:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Composition:
     @classmethod
     def of(cls, held: Iterable[Mapping[str, Any]], caps: Mapping[str, str]) -> Composition:
         """From the entries `buckets` and `caps` of a plan (`Chosen.to_json`)."""
-        sizes = [BucketSize(each["size"], each["count"], each["values"]) for each in held]
+        sizes = [BucketSize(bucket["size"], bucket["count"], bucket["values"]) for bucket in held]
         return cls(tuple(sizes), {value: Fraction(cap) for value, cap in caps.items()})
 
     @classmethod
     def found_in(cls, explained: Mapping[str, Any]) -> Composition | None:
         """From what a plan tells (`Chosen.to_json`), if it is one of buckets with caps: by what it says."""
-        for held in explained.values() if "caps" in explained else ():
-            if isinstance(held, list) and held and isinstance(held[0], Mapping) and {*held[0]} == SAID_OF_BUCKETS:
-                return cls.of(held, explained["caps"])
+        for part in explained.values() if "caps" in explained else ():
+            if isinstance(part, list) and part and isinstance(part[0], Mapping) and {*part[0]} == SAID_OF_BUCKETS:
+                return cls.of(part, explained["caps"])
         return None
 
     def cap(self, value: str) -> float:
@@ -67,19 +67,19 @@ class Composition:
     def values(self) -> list[str]:
         """The values, those of most records first."""
         total: dict[str, int] = {}
-        for each in self.sizes:
-            for value, records in each.records.items():
+        for bucket_size in self.sizes:
+            for value, records in bucket_size.records.items():
                 total[value] = total.get(value, 0) + records
         return sorted(total, key=lambda value: -total[value])
 
 
-def bucket_composition(composition: Composition, width: float = WIDTH) -> Figure:
+def draw_bucket_composition(composition: Composition, width: float = WIDTH) -> Figure:
     """A line of squares for each size of bucket, a square a value, filled by what it takes; the cap is a line."""
-    width = drawn_width(width)
-    sizes = most_telling(composition.sizes, lambda each: float(each.buckets), MOST_SIZES)
+    width = limit_width(width)
+    sizes = put_largest_first(composition.sizes, lambda bucket_size: float(bucket_size.buckets), MOST_SIZES)
     drawn, values = sizes[:MOST_SIZES], composition.values
-    label = EDGE + min(max((width_of(each.words) for each in drawn), default=0.0) + 10, width * 0.4)
-    longest = min(max(map(width_of, values), default=0.0), 110.0)
+    label = EDGE + min(max((estimate_width(bucket_size.words) for bucket_size in drawn), default=0.0) + 10, width * 0.4)
+    longest = min(max(map(estimate_width, values), default=0.0), 110.0)
     shown = values[: max(1, int((width - label - SLOPE * longest) / STEP))]
     measured = ["filled: the part of these buckets that a value takes; line: the most that it may take"]
     head = Head.of("What buckets of each size hold", measured, width)
@@ -87,53 +87,67 @@ def bucket_composition(composition: Composition, width: float = WIDTH) -> Figure
     parts = []
     for place, value in enumerate(shown):
         x = label + place * STEP + SQUARE / 2
-        parts.append(text(x, top - 6, value, room=longest + 1, turned=f"rotate(-45 {x:.0f} {top - 6:.0f})"))
-    rows = [(each, value) for each in sizes for value in values if each.records.get(value)]
-    places = {pair: str(row) for row, pair in enumerate((id(each), value) for each, value in rows)}
+        parts.append(draw_text(x, top - 6, value, room=longest + 1, turned=f"rotate(-45 {x:.0f} {top - 6:.0f})"))
+    rows = [(bucket_size, value) for bucket_size in sizes for value in values if bucket_size.records.get(value)]
+    places = {pair: str(row) for row, pair in enumerate((id(bucket_size), value) for bucket_size, value in rows)}
     largest = max([composition.cap(value) for value in shown], default=1.0)
-    for number, each in enumerate(drawn):
+    for number, bucket_size in enumerate(drawn):
         y = top + number * (SQUARE + 10)
-        parts.append(text(label - 8, y + SQUARE / 2 + 4, each.words, "end", room=label - 8 - EDGE))
+        parts.append(draw_text(label - 8, y + SQUARE / 2 + 4, bucket_size.words, "end", room=label - 8 - EDGE))
         starts = [(label + place * STEP, value) for place, value in enumerate(shown)]
         frames = "".join(f"M{x:.1f} {y:.1f}h{SQUARE:.0f}v{SQUARE:.0f}h-{SQUARE:.0f}z" for x, _ in starts)
         parts.append(element("path", d=frames, class_="zone"))
         for x, value in starts:
-            if row := places.get((id(each), value)):
-                filled = SQUARE * min(each.share(value) / largest, 1.0)
-                words = f"{name(value)}: {_takes(composition, each, value)}"
+            if row := places.get((id(bucket_size), value)):
+                filled = SQUARE * min(bucket_size.share(value) / largest, 1.0)
+                tooltip = f"{name(value)}: {_describe_share(composition, bucket_size, value)}"
                 size = {"width": SQUARE, "height": filled}
                 bottom = y + SQUARE - filled
-                parts.append(element("rect", x=x, y=bottom, class_="fill s0", title=words, data_row=row, **size))
+                parts.append(element("rect", x=x, y=bottom, class_="fill s0", title=tooltip, data_row=row, **size))
         levels = [(x, y + SQUARE * (1 - composition.cap(value) / largest)) for x, value in starts]
         caps = "".join(f"M{x:.1f} {level:.1f}h{SQUARE:.0f}" for x, level in levels)
         parts.append(element("path", d=caps, class_="line s1"))
     bottom = top + max(len(drawn), 1) * (SQUARE + 10)
-    more = len(rows) - sum(bool(each.records.get(value)) for each in drawn for value in shown)
-    parts.append(left_out(EDGE, bottom + 10, more) if rows else text(EDGE, top + 12, "there are no buckets", "quiet"))
+    more = len(rows) - sum(bool(bucket_size.records.get(value)) for bucket_size in drawn for value in shown)
+    parts.append(
+        draw_omitted_count(EDGE, bottom + 10, more)
+        if rows
+        else draw_text(EDGE, top + 12, "there are no buckets", "quiet")
+    )
     columns = (
         Column("kind of bucket", name),
         Column("value", name),
-        Column("records", quantity),
-        Column("takes", percent),
-        Column("at most", percent),
+        Column("records", format_quantity),
+        Column("takes", format_percent),
+        Column("at most", format_percent),
     )
     table = [(one.words, value, one.records[value], one.share(value), composition.cap(value)) for one, value in rows]
-    return finished(head, parts, size=(width, bottom + 18), reading=_reading(composition), columns=columns, rows=table)
+    return assemble_figure(
+        head, parts, size=(width, bottom + 18), reading=_describe_figure(composition), columns=columns, rows=table
+    )
 
 
-def _takes(composition: Composition, size: BucketSize, value: str) -> str:
+def _describe_share(composition: Composition, size: BucketSize, value: str) -> str:
     """How much of some buckets a value takes, and how much it may take."""
-    return f"{percent(size.share(value))} of the {size.words}, at most {percent(composition.cap(value))}"
+    return f"{format_percent(size.share(value))} of the {size.words}, at most {format_percent(composition.cap(value))}"
 
 
-def _reading(composition: Composition) -> str:
-    pairs = [(each, value) for each in composition.sizes for value in each.records if each.records[value]]
+def _describe_figure(composition: Composition) -> str:
+    pairs = [
+        (bucket_size, value)
+        for bucket_size in composition.sizes
+        for value in bucket_size.records
+        if bucket_size.records[value]
+    ]
     if not pairs:
         return "There are no buckets."
-    most = max(composition.sizes, key=lambda each: each.buckets)
+    most = max(composition.sizes, key=lambda bucket_size: bucket_size.buckets)
     others = len(composition.sizes) - 1
-    said = f"{most.words} records" + (f", and {some(others, 'other size')}" if others else "")
+    sentence = f"{most.words} records" + (f", and {format_count(others, 'other size')}" if others else "")
     size, value = max(pairs, key=lambda pair: pair[0].share(pair[1]) / composition.cap(pair[1]))
     if size.share(value) > composition.cap(value) * (1 + 1e-9):
-        return f"{said}; {name(value)} is above its cap: {_takes(composition, size, value)}."
-    return f"{said}; no value takes more than its cap, {name(value)} comes nearest: {_takes(composition, size, value)}."
+        return f"{sentence}; {name(value)} is above its cap: {_describe_share(composition, size, value)}."
+    return (
+        f"{sentence}; no value takes more than its cap, {name(value)} comes nearest: "
+        f"{_describe_share(composition, size, value)}."
+    )

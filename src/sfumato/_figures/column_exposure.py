@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato._figures.attack_success import AttackFound
-from sfumato._figures.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato._figures.number_format import is_known, name, percent
-from sfumato._figures.row_chart import MOST_ROWS, Rows, most_telling
-from sfumato._figures.scales import shares
+from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
+from sfumato._figures.number_format import format_percent, is_known, name
+from sfumato._figures.row_chart import MOST_ROWS, Rows, put_largest_first
+from sfumato._figures.scales import make_share_scale
 from sfumato._figures.svg import element
 
 
@@ -33,16 +33,16 @@ class ColumnExposure:
     @property
     def words(self) -> str:
         """Both shares."""
-        return f"{percent(self.alone)} \u2192 {percent(self.with_release)}"
+        return f"{format_percent(self.alone)} \u2192 {format_percent(self.with_release)}"
 
 
-def exposure_by_column(
+def draw_exposure_by_column(
     exposures: Sequence[ColumnExposure], width: float = WIDTH, *, bound: str = "", accepted: float | None = None
 ) -> Figure:
     """A row for each column, those that tell most by themselves first; a line at the share that is accepted."""
-    width = drawn_width(width)
-    ordered = sorted(exposures, key=lambda each: (-each.alone, -(each.with_release or 0.0)))
-    ordered = most_telling(ordered, lambda each: max(each.alone, each.with_release or 0.0))
+    width = limit_width(width)
+    ordered = sorted(exposures, key=lambda exposure: (-exposure.alone, -(exposure.with_release or 0.0)))
+    ordered = put_largest_first(ordered, lambda exposure: max(exposure.alone, exposure.with_release or 0.0))
     drawn = ordered[:MOST_ROWS]
     beyond = f"the bound {bound}" if bound else "the bound"
     measured = [
@@ -50,36 +50,46 @@ def exposure_by_column(
         "by the column alone (grey), with the release (blue)",
     ]
     head = Head.of("What each public column tells", measured, width)
-    rows = Rows.below(head, width, [each.column for each in drawn], [each.words for each in drawn], total=len(ordered))
-    x = shares(
-        [accepted, *(share for each in drawn for share in (each.alone, each.with_release))],
+    rows = Rows.below(
+        head, width, [exposure.column for exposure in drawn], [exposure.words for exposure in drawn], total=len(ordered)
+    )
+    x = make_share_scale(
+        [accepted, *(share for exposure in drawn for share in (exposure.alone, exposure.with_release))],
         rows.area.left,
         rows.area.right,
     )
-    parts = [rows.frame(x, percent, "records beyond the bound")]
-    for number, (each, at) in enumerate(zip(drawn, rows.middles, strict=True)):
-        words = f"{name(each.column)}: {each.words}"
-        bars = [(each.alone, -7, "fill grey"), (each.with_release, 1, "fill s0")]
+    parts = [rows.frame(x, format_percent, "records beyond the bound")]
+    for number, (exposure, at) in enumerate(zip(drawn, rows.middles, strict=True)):
+        tooltip = f"{name(exposure.column)}: {exposure.words}"
+        bars = [(exposure.alone, -7, "fill grey"), (exposure.with_release, 1, "fill s0")]
         for share, up, kind in bars:
             if share is not None and is_known(share):
                 size = {"width": max(x(share) - x(0), 1.0), "height": 6.0}
-                parts.append(element("rect", title=words, x=x(0), y=at + up, class_=kind, **size))
-        parts.append(rows.said(number, each.words))
+                parts.append(element("rect", title=tooltip, x=x(0), y=at + up, class_=kind, **size))
+        parts.append(rows.said(number, exposure.words))
     if accepted is not None:
-        parts.append(rows.area.upright(x(accepted), f"accepted: {percent(accepted)}"))
-    columns = (Column("known", name), Column("by the column alone", percent), Column("with the release", percent))
-    table = [(each.column, each.alone, each.with_release) for each in ordered]
-    return finished(head, parts, size=(width, rows.area.height), reading=_reading(ordered), columns=columns, rows=table)
+        parts.append(rows.area.upright(x(accepted), f"accepted: {format_percent(accepted)}"))
+    columns = (
+        Column("known", name),
+        Column("by the column alone", format_percent),
+        Column("with the release", format_percent),
+    )
+    table = [(exposure.column, exposure.alone, exposure.with_release) for exposure in ordered]
+    return assemble_figure(
+        head, parts, size=(width, rows.area.height), reading=_describe_figure(ordered), columns=columns, rows=table
+    )
 
 
-def _reading(ordered: Sequence[ColumnExposure]) -> str:
+def _describe_figure(ordered: Sequence[ColumnExposure]) -> str:
     if not ordered:
         return "No public column was looked at."
-    single = [each for each in ordered if each.is_single] or ordered  # one column can be coarsened, all cannot
-    worst = max(single, key=lambda each: (each.alone, each.with_release or 0.0))
-    said = f"Knowing {name(worst.column)} alone puts {percent(worst.alone)} of the records beyond the bound"
+    single = [
+        exposure for exposure in ordered if exposure.is_single
+    ] or ordered  # one column can be coarsened, all cannot
+    worst = max(single, key=lambda exposure: (exposure.alone, exposure.with_release or 0.0))
+    sentence = f"Knowing {name(worst.column)} alone puts {format_percent(worst.alone)} of the records beyond the bound"
     if worst.with_release is None or not is_known(worst.with_release):
-        return f"{said}; with the release is not told."
+        return f"{sentence}; with the release is not told."
     if worst.with_release <= worst.alone:
-        return f"{said}; the release adds none."
-    return f"{said}, and with the release {percent(worst.with_release)}."
+        return f"{sentence}; the release adds none."
+    return f"{sentence}, and with the release {format_percent(worst.with_release)}."

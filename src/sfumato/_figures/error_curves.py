@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sfumato._figures.axes import Area, Curve, broken, interpolated
-from sfumato._figures.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato._figures.number_format import is_known, name, percent, quantity, rounded
-from sfumato._figures.scales import logarithmic
+from sfumato._figures.axes import Area, Curve, interpolate, select_broken_dash
+from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
+from sfumato._figures.number_format import format_percent, format_quantity, is_known, name, round_to_two_digits
+from sfumato._figures.scales import make_log_scale
 from sfumato._figures.svg import element
 
 SMALLEST_ERROR, LARGEST_ERROR = 0.001, 100.0
@@ -41,7 +41,7 @@ class ErrorCurve:
         cls, name: str, found: Iterable[ErrorOfCount], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
         """From what `Chosen.error_curve` gives, for a value chosen evenly: of the two errors mostly the larger one."""
-        return cls(name, tuple((each.count, each.evenly) for each in found), guarantee, is_weaker)
+        return cls(name, tuple((error.count, error.evenly) for error in found), guarantee, is_weaker)
 
     @property
     def known(self) -> list[tuple[float, float]]:
@@ -54,83 +54,83 @@ class ErrorCurve:
 
     def within(self, target: float) -> float | None:
         """From about which size on the error is at most the target, as far as is known; None if it never is."""
-        known, reached = self.known, None
-        for before, (count, error) in zip([(0.0, 0.0), *known], known, strict=False):
+        points, reached = self.known, None
+        for before, (count, error) in zip([(0.0, 0.0), *points], points, strict=False):
             if error > target:
                 reached = None
             elif reached is None:
                 turned = sorted([(before[1], before[0]), (error, count)])
-                reached = rounded(interpolated(turned, target) or count) if before[0] else count
+                reached = round_to_two_digits(interpolate(turned, target) or count) if before[0] else count
         return reached
 
 
-def error_by_count(
+def draw_error_by_count(
     curves: Sequence[ErrorCurve], width: float = WIDTH, *, at: float = 1000, target: float = 0.1, of: str = "with"
 ) -> Figure:
     """A line for each plan, the chosen one first; dashed where less is promised than was asked for.
 
     The reading is of the first line, at the size nearest to `at`; `of` is what it says before the name of the line.
     """
-    width = drawn_width(width)
+    width = limit_width(width)
     shown = [curve for curve in curves if curve.known]
     measured = ["standard error, in % of the count"]
     if any(curve.is_weaker for curve in shown):
         measured.append("dashed, hollow: promises less than was asked for")
-    rows = [(curve.name, curve.guarantee, *each) for curve in shown for each in curve.known]
+    rows = [(curve.name, curve.guarantee, *point) for curve in shown for point in curve.known]
     errors = [target, *(min(max(error, SMALLEST_ERROR), LARGEST_ERROR) for *_, error in rows)]
     head = Head.of("How far off a count is, by its size", measured, width)
-    area = Area.below(head, width, names=[curve.name for curve in shown], ticks=[percent(2 * max(errors))])
-    x = logarithmic([count for *_, count, _ in rows], area.left + 8, area.right - 8)
-    y = logarithmic(errors, area.bottom, area.top)
-    parts = [area.across(x, quantity, "records that the count finds"), area.up(y, percent, target)]
+    area = Area.below(head, width, names=[curve.name for curve in shown], ticks=[format_percent(2 * max(errors))])
+    x = make_log_scale([count for *_, count, _ in rows], area.left + 8, area.right - 8)
+    y = make_log_scale(errors, area.bottom, area.top)
+    parts = [area.across(x, format_quantity, "records that the count finds"), area.up(y, format_percent, target)]
     lines = []
     for number, curve in enumerate(shown):
         marks = [
-            (x(count), y(error), f"{name(curve.name)}: {quantity(count)} records, {off_by(error)}")
+            (x(count), y(error), f"{name(curve.name)}: {format_quantity(count)} records, {describe_error(error)}")
             for count, error in curve.known
         ]
-        dashes = broken(number) if curve.is_weaker else ""
+        dashes = select_broken_dash(number) if curve.is_weaker else ""
         lines.append(Curve(curve.name, marks, dashes, [curve.is_weaker] * len(marks)))
     parts.append(area.curves(lines, width, "no error is known"))
     reached = shown[0].within(target) if shown else None
     if reached is not None and reached not in dict(shown[0].known):
         tick = f"M{x(reached):.1f} {y(target) - 6:.1f}v12"
-        words = f"{name(shown[0].name)}: {percent(target)} from about {quantity(reached)} on"
-        parts.append(element("path", d=tick, class_="broad s0", title=words, data_row=str(len(rows))))
+        tooltip = f"{name(shown[0].name)}: {format_percent(target)} from about {format_quantity(reached)} on"
+        parts.append(element("path", d=tick, class_="broad s0", title=tooltip, data_row=str(len(rows))))
         rows.append((shown[0].name, shown[0].guarantee, reached, target))
     columns = (
         Column("mechanism", name),
         Column("guarantee", name),
-        Column("records", quantity),
-        Column("error", off_by),
+        Column("records", format_quantity),
+        Column("error", describe_error),
     )
-    return finished(
+    return assemble_figure(
         head,
         parts,
         size=(width, area.height),
-        reading=_reading(shown, at, reached, target, of),
+        reading=_describe_figure(shown, at, reached, target, of),
         columns=columns,
         rows=rows,
     )
 
 
-def off_by(error: float) -> str:
+def describe_error(error: float) -> str:
     """How far off a count is."""
-    return "exact" if error == 0 else percent(error)
+    return "exact" if error == 0 else format_percent(error)
 
 
-def _reading(shown: Sequence[ErrorCurve], at: float, reached: float | None, target: float, of: str) -> str:
+def _describe_figure(shown: Sequence[ErrorCurve], at: float, reached: float | None, target: float, of: str) -> str:
     if not shown:
         return "How far off counts are is not known."
     first = shown[0]
-    count, error = min(first.known, key=lambda each: abs(math.log(each[0]) - math.log(at)))
+    count, error = min(first.known, key=lambda point: abs(math.log(point[0]) - math.log(at)))
     if error == 0:
-        return f"A count of {quantity(count)} records is exact {of} {name(first.name)}."
+        return f"A count of {format_quantity(count)} records is exact {of} {name(first.name)}."
     weaker = ", which promises less than was asked for" if first.is_weaker else ""
-    off = f"is typically off by {percent(error)} {of} {name(first.name)}{weaker}"
-    said = f"A count of {quantity(count)} records {off}"
+    off = f"is typically off by {format_percent(error)} {of} {name(first.name)}{weaker}"
+    sentence = f"A count of {format_quantity(count)} records {off}"
     if reached is None:
-        return f"{said} (standard error); at no size shown by {percent(target)} or less."
+        return f"{sentence} (standard error); at no size shown by {format_percent(target)} or less."
     if reached == first.known[0][0]:
-        return f"{said} (standard error); at every size shown by at most {percent(target)}."
-    return f"{said} (standard error); from about {quantity(reached)} on by at most {percent(target)}."
+        return f"{sentence} (standard error); at every size shown by at most {format_percent(target)}."
+    return f"{sentence} (standard error); from about {format_quantity(reached)} on by at most {format_percent(target)}."

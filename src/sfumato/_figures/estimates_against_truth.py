@@ -9,10 +9,10 @@ from statistics import NormalDist, median
 
 from sfumato._figures.answer_intervals import LEVEL, Estimated
 from sfumato._figures.axes import Area
-from sfumato._figures.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato._figures.number_format import is_known, percent, percent_exactly, quantity, some
-from sfumato._figures.scales import SignedScale, finite, nice_step
-from sfumato._figures.svg import element, path, short
+from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
+from sfumato._figures.number_format import format_count, format_exact_percent, format_percent, format_quantity, is_known
+from sfumato._figures.scales import SignedScale, find_nice_step, keep_finite
+from sfumato._figures.svg import element, format_coordinate, make_path_data
 
 MOST_DOTS = 500
 STEPS = 8
@@ -58,84 +58,114 @@ class SizeClass:
     @property
     def held(self) -> float:
         """Which part of the intervals holds the truth."""
-        return sum(each.is_held for each in self.answers) / len(self.answers)
+        return sum(answer.is_held for answer in self.answers) / len(self.answers)
 
     @property
     def error(self) -> float:
         """The middle one of the predicted standard errors."""
-        return median(each.standard_error for each in self.answers)
+        return median(answer.standard_error for answer in self.answers)
 
 
-def size_classes(answers: Sequence[BesideTheTruth]) -> list[SizeClass]:
+def split_by_size(answers: Sequence[BesideTheTruth]) -> list[SizeClass]:
     """Classes by powers of ten of the truth; zero and what is below it are one."""
-    found: dict[int, list[BesideTheTruth]] = {}
-    for each in answers:
-        power = min(math.floor(math.log10(each.truth) + 1e-9), 300) if each.truth >= 1 else -1
-        found.setdefault(power, []).append(each)
-    ends = [(0.0 if power < 0 else 10.0**power, 10.0 ** (power + 1)) for power in sorted(found)]
-    return [SizeClass(*pair, tuple(found[power])) for pair, power in zip(ends, sorted(found), strict=True)]
+    answers_by_power: dict[int, list[BesideTheTruth]] = {}
+    for answer in answers:
+        power = min(math.floor(math.log10(answer.truth) + 1e-9), 300) if answer.truth >= 1 else -1
+        answers_by_power.setdefault(power, []).append(answer)
+    ends = [(0.0 if power < 0 else 10.0**power, 10.0 ** (power + 1)) for power in sorted(answers_by_power)]
+    return [
+        SizeClass(*pair, tuple(answers_by_power[power]))
+        for pair, power in zip(ends, sorted(answers_by_power), strict=True)
+    ]
 
 
-def against_truth(answers: Sequence[BesideTheTruth], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
+def draw_against_truth(answers: Sequence[BesideTheTruth], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
     """A speck for each answer, the diagonal, and where so many of them are expected by the predicted errors."""
-    width = drawn_width(width)
-    known = [each for each in answers if each.is_known]
-    drawn = known[:: math.ceil(len(known) / MOST_DOTS) or 1] if known else []
-    measured = ["estimated count (private: needs the original table)", f"band: where {percent(level)} are expected"]
-    if len(drawn) < len(known):
-        measured.append(f"{len(drawn):,} of {len(known):,} are drawn")
+    width = limit_width(width)
+    known_answers = [item for item in answers if item.is_known]
+    drawn = known_answers[:: math.ceil(len(known_answers) / MOST_DOTS) or 1] if known_answers else []
+    measured = [
+        "estimated count (private: needs the original table)",
+        f"band: where {format_percent(level)} are expected",
+    ]
+    if len(drawn) < len(known_answers):
+        measured.append(f"{len(drawn):,} of {len(known_answers):,} are drawn")
     head = Head.of("Estimates against the truth", measured, width)
-    area = Area.below(head, width, ticks=[quantity(10 * max([1e3, *(abs(each.estimate) for each in known)]))])
-    classes = size_classes(known)
-    x, y = _scales(known, classes, area)
-    parts = [area.across(x, quantity, "true count"), area.up(y, quantity)]
+    area = Area.below(
+        head, width, ticks=[format_quantity(10 * max([1e3, *(abs(item.estimate) for item in known_answers)]))]
+    )
+    classes = split_by_size(known_answers)
+    x, y = _make_scales(known_answers, classes, area)
+    parts = [area.across(x, format_quantity, "true count"), area.up(y, format_quantity)]
     reach = NormalDist().inv_cdf((1 + level) / 2)
-    for row, each in enumerate(classes):
-        steps = x.evenly(each.low or x.low, min(each.high, x.high), STEPS)
-        far = reach * each.error
+    for row, item in enumerate(classes):
+        steps = x.evenly(item.low or x.low, min(item.high, x.high), STEPS)
+        far = reach * item.error
         edge = [(x(at), y(at + far)) for at in steps] + [(x(at), y(at - far)) for at in reversed(steps)]
-        words = f"{_range(each)}: {percent_exactly(each.held)} of {some(len(each.answers), 'interval')} hold the truth"
-        parts.append(element("path", d=path(edge) + "z", class_="soft s0", title=words, data_row=str(row)))
+        tooltip = (
+            f"{_format_range(item)}: {format_exact_percent(item.held)} of "
+            f"{format_count(len(item.answers), 'interval')} hold the truth"
+        )
+        parts.append(element("path", d=make_path_data(edge) + "z", class_="soft s0", title=tooltip, data_row=str(row)))
     low, high = max(x.low, y.low), min(x.high, y.high)
-    parts.append(element("path", d=path((x(at), y(at)) for at in x.evenly(low, high, 4 * STEPS)), class_="rule"))
+    parts.append(
+        element("path", d=make_path_data((x(at), y(at)) for at in x.evenly(low, high, 4 * STEPS)), class_="rule")
+    )
     if drawn:
-        dots = "".join(f"M{short(x(each.truth))} {short(y(each.estimate))}h0" for each in drawn)
+        dots = "".join(f"M{format_coordinate(x(item.truth))} {format_coordinate(y(item.estimate))}h0" for item in drawn)
         parts.append(element("path", d=dots, class_="specks s0"))
     else:
         parts.append(area.nothing("nothing was asked"))
     columns = (
         Column("true count"),
-        Column("intervals", quantity),
-        Column("hold the truth", percent_exactly),
-        Column("predicted standard error", quantity),
+        Column("intervals", format_quantity),
+        Column("hold the truth", format_exact_percent),
+        Column("predicted standard error", format_quantity),
     )
-    rows = [(_range(each), len(each.answers), each.held, each.error) for each in classes]
-    return finished(head, parts, size=(width, area.height), reading=_reading(known, level), columns=columns, rows=rows)
+    rows = [(_format_range(item), len(item.answers), item.held, item.error) for item in classes]
+    return assemble_figure(
+        head,
+        parts,
+        size=(width, area.height),
+        reading=_describe_figure(known_answers, level),
+        columns=columns,
+        rows=rows,
+    )
 
 
-def _range(each: SizeClass) -> str:
-    return f"below {quantity(each.high)}" if not each.low else f"{quantity(each.low)} to {quantity(each.high)}"
+def _format_range(size_class: SizeClass) -> str:
+    return (
+        f"below {format_quantity(size_class.high)}"
+        if not size_class.low
+        else f"{format_quantity(size_class.low)} to {format_quantity(size_class.high)}"
+    )
 
 
-def _scales(
-    known: Sequence[BesideTheTruth], classes: Sequence[SizeClass], area: Area
+def _make_scales(
+    answers: Sequence[BesideTheTruth], classes: Sequence[SizeClass], area: Area
 ) -> tuple[SignedScale, SignedScale]:
     """Both by powers of ten, and straight up to a typical error of small counts."""
-    truths, estimates = finite(each.truth for each in known), finite(each.estimate for each in known)
-    largest = nice_step(max([10.0, *truths, *estimates]))
+    truths, estimates = (
+        keep_finite(answer.truth for answer in answers),
+        keep_finite(answer.estimate for answer in answers),
+    )
+    largest = find_nice_step(max([10.0, *truths, *estimates]))
     unit = min(max(classes[0].error if classes else 1.0, 1.0, largest / 1e6), largest / 10)
     least = min([0.0, *truths])
     lowest = min([0.0, *estimates])
-    below = -nice_step(-lowest) if lowest < 0 else 0.0
+    below = -find_nice_step(-lowest) if lowest < 0 else 0.0
     return (
-        SignedScale(-nice_step(-least) if least < 0 else 0.0, largest, area.left, area.right, unit),
+        SignedScale(-find_nice_step(-least) if least < 0 else 0.0, largest, area.left, area.right, unit),
         SignedScale(below, largest, area.bottom, area.top, unit),
     )
 
 
-def _reading(known: Sequence[BesideTheTruth], level: float) -> str:
-    if not known:
+def _describe_figure(answers: Sequence[BesideTheTruth], level: float) -> str:
+    if not answers:
         return "No interval was compared with the truth."
-    held = sum(each.is_held for each in known) / len(known)
-    verb = "holds" if len(known) == 1 else "hold"
-    return f"{percent_exactly(held)} of {some(len(known), 'interval')} {verb} the truth; {percent(level)} are meant to."
+    coverage = sum(answer.is_held for answer in answers) / len(answers)
+    verb = "holds" if len(answers) == 1 else "hold"
+    return (
+        f"{format_exact_percent(coverage)} of {format_count(len(answers), 'interval')} {verb} the truth; "
+        f"{format_percent(level)} are meant to."
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato._figures.figure_style import NOTEBOOK_STYLE, STYLE
-from sfumato._figures.svg import LARGE, SMALL, element, escaped, plain, text, wrapped
+from sfumato._figures.svg import LARGE, SMALL, draw_text, element, escape_controls, escape_markup, wrap_text
 
 WIDTH, NARROWEST = 760, 280
 """The usual width in pixels, and the one below which nothing gets smaller."""
@@ -34,14 +34,14 @@ class FigureTable:
     def words(self) -> list[tuple[str, ...]]:
         """The rows as people read them, in the same words as the picture."""
         return [
-            tuple(plain(column.words(cell)) for column, cell in zip(self.columns, row, strict=True))
+            tuple(escape_controls(column.words(cell)) for column, cell in zip(self.columns, row, strict=True))
             for row in self.rows
         ]
 
     def html(self) -> str:
         """As a table of a page."""
-        head = element("tr", *(element("th", escaped(each.heading), scope="col") for each in self.columns))
-        lines = (element("tr", *(element("td", escaped(cell)) for cell in row)) for row in self.words)
+        head = element("tr", *(element("th", escape_markup(column.heading), scope="col") for column in self.columns))
+        lines = (element("tr", *(element("td", escape_markup(cell)) for cell in row)) for row in self.words)
         return element("table", element("thead", head), element("tbody", *lines))
 
 
@@ -57,7 +57,7 @@ class Figure:
     def html(self) -> str:
         """All three, for a page that has `STYLE` once."""
         details = element("details", element("summary", "The numbers"), self.table.html())
-        caption = element("figcaption", escaped(self.reading))
+        caption = element("figcaption", escape_markup(self.reading))
         return element("figure", self.svg, caption, details, class_="sfumato")
 
     def _repr_html_(self) -> str:
@@ -87,18 +87,18 @@ class Head:
             if not sentence:
                 continue
             size, kind = (LARGE, "heading") if not number else (SMALL, "quiet")
-            for line in wrapped(plain(sentence), room, size * (1.05 if not number else 1)):
+            for line in wrap_text(escape_controls(sentence), room, size * (1.05 if not number else 1)):
                 at += LINE
-                parts.append(text(EDGE, at - 4, line, kind, room=room + 2 * EDGE))
+                parts.append(draw_text(EDGE, at - 4, line, kind, room=room + 2 * EDGE))
         return cls(heading, "".join(parts), at + 6)
 
 
-def drawn_width(width: float) -> float:
+def limit_width(width: float) -> float:
     """The width that a figure has: what was asked for, unless that is too narrow to be read."""
     return max(float(width), NARROWEST)
 
 
-def finished(  # noqa: PLR0913 - all that a figure is made of
+def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
     head: Head,
     parts: Iterable[str],
     *,
@@ -120,7 +120,7 @@ def finished(  # noqa: PLR0913 - all that a figure is made of
         body = body.replace(HATCHED, f"url(#{key}h)")
     svg = element(
         "svg",
-        element("desc", escaped(reading), id=f"{key}d"),
+        element("desc", escape_markup(reading), id=f"{key}d"),
         pattern,
         ground,
         body,

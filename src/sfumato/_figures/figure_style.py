@@ -32,17 +32,17 @@ DASHES = ("none", "7 3", "2 3", "10 3 2 3", "4 2", "1 4", "12 4", "8 2 1 2 1 2",
 """As many as there are colours: what is printed in grey is told apart by them, by marks and by names."""
 
 
-def _variables(of: Callable[[str, str], str]) -> str:
+def _write_variables(of: Callable[[str, str], str]) -> str:
     return ";".join(f"--{name}:{of(*pair)}" for name, pair in COLOURS.items())
 
 
 STYLE = "".join(
     [
-        f".sfumato{{{_variables(lambda light, dark: light)};font:12px/1.4 system-ui,'DejaVu Sans',sans-serif;",
+        f".sfumato{{{_write_variables(lambda light, dark: light)};font:12px/1.4 system-ui,'DejaVu Sans',sans-serif;",
         "color:var(--ink);background:var(--ground)}",
         # Where a browser knows how, the page decides between day and night, by `color-scheme`.
         "@supports (color:light-dark(#000,#fff)){",
-        f".sfumato{{{_variables(lambda light, dark: f'light-dark({light},{dark})')}}}}}",
+        f".sfumato{{{_write_variables(lambda light, dark: f'light-dark({light},{dark})')}}}}}",
         "@media print{.sfumato{color-scheme:light}}",
         "svg.sfumato{max-width:100%;height:auto}figure.sfumato{margin:0 0 1.5em;overflow-x:auto}",
         ".sfumato svg{display:block}.sfumato figcaption{max-width:48em;overflow-wrap:anywhere;margin:.4em 0}",

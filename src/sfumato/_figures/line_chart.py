@@ -6,12 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sfumato._figures.axes import Area, Curve, broken
-from sfumato._figures.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato._figures.number_format import is_known, name, quantity
-from sfumato._figures.scales import Scale, linear, logarithmic, spanning, spanning_powers
+from sfumato._figures.axes import Area, Curve, select_broken_dash
+from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
+from sfumato._figures.number_format import format_quantity, is_known, name
+from sfumato._figures.scales import (
+    Scale,
+    make_linear_scale,
+    make_log_scale,
+    make_spanning_log_scale,
+    make_spanning_scale,
+)
 
-Words = Callable[[float], str]
+NumberFormatter = Callable[[float], str]
 Row = tuple[str, float, float]
 
 TALLEST, CLOSEST = 360.0, 30.0
@@ -23,7 +29,7 @@ class Axis:
     """What an axis measures, how its numbers are read, and whether it is one of powers of ten."""
 
     label: str
-    words: Words = quantity
+    words: NumberFormatter = format_quantity
     is_logarithmic: bool = False
 
 
@@ -73,21 +79,25 @@ class Panel:
     @property
     def measured(self) -> list[str]:
         """What is drawn, and how."""
-        said = [self.up.label]
+        phrases = [self.up.label]
         if any(line.is_published for line in self.shown):
-            said.append("dashed, hollow: as published")
+            phrases.append("dashed, hollow: as published")
         if any(line.singled_out for line in self.shown):
-            said.append(f"hollow: {self.hollow}")
-        return said
+            phrases.append(f"hollow: {self.hollow}")
+        return phrases
 
     def upright(self, bottom: float, top: float) -> Scale:
         """The scale of what was measured."""
-        return (logarithmic if self.up.is_logarithmic else linear)([y for *_, y in self.rows], bottom, top)
+        return (make_log_scale if self.up.is_logarithmic else make_linear_scale)(
+            [y for *_, y in self.rows], bottom, top
+        )
 
     def drawn(self, across: Axis, area: Area, width: float, first_row: int) -> list[str]:
         """Axes and curves; marks are rows of the table from some row on."""
         varied = sorted({x for _, x, _ in self.rows})
-        x_scale = (spanning_powers if across.is_logarithmic else spanning)(varied, area.left + 8, area.right - 8)
+        x_scale = (make_spanning_log_scale if across.is_logarithmic else make_spanning_scale)(
+            varied, area.left + 8, area.right - 8
+        )
         y_scale = self.upright(area.bottom, area.top)
         curves = []
         for number, line in enumerate(self.shown):
@@ -96,45 +106,43 @@ class Panel:
                 for x, y in line.known
             ]
             hollow = [line.is_published or x in line.singled_out for x, _ in line.known]
-            dashes = broken(number) if line.is_published else ""
+            dashes = select_broken_dash(number) if line.is_published else ""
             curves.append(Curve(line.name, marks, dashes, hollow, line.breaks))
         parts = [area.across(x_scale, across.words, across.label, varied), area.up(y_scale, self.up.words)]
         return [*parts, area.curves(curves, width, "nothing was measured", first_row)]
 
 
-def measured_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
+def draw_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
     heading: str, across: Axis, up: Axis, lines: Sequence[MeasuredLine], *, reading: str, width: float = WIDTH
 ) -> Figure:
     """A line for each series; the reading is the caller's, who knows what the experiment is about."""
-    panel, width = Panel(up, lines), drawn_width(width)
+    panel, width = Panel(up, lines), limit_width(width)
     head = Head.of(heading, panel.measured, width)
-    area = _area([panel], head, width)
+    area = _make_area([panel], head, width)
     columns = (Column("series", name), Column(across.label, across.words), Column(up.label, up.words))
     parts = panel.drawn(across, area, width, 0)
-    return finished(head, parts, size=(width, area.height), reading=reading, columns=columns, rows=panel.rows)
+    return assemble_figure(head, parts, size=(width, area.height), reading=reading, columns=columns, rows=panel.rows)
 
 
-def measured_panels(
-    heading: str, across: Axis, panels: Sequence[Panel], *, reading: str, width: float = WIDTH
-) -> Figure:
+def draw_panels(heading: str, across: Axis, panels: Sequence[Panel], *, reading: str, width: float = WIDTH) -> Figure:
     """The same for several measures, one above the other, by what was varied."""
-    width = drawn_width(width)
+    width = limit_width(width)
     heads: list[Head] = []
     parts: list[str] = []
     rows: list[tuple[str, str, float, str]] = []
     bottom = 0.0
     for panel in panels:
         heads.append(Head.of("" if heads else heading, panel.measured, width, bottom))
-        area = _area(panels, heads[-1], width)
+        area = _make_area(panels, heads[-1], width)
         parts += panel.drawn(across, area, width, len(rows))
         rows += [(panel.up.label, series, x, panel.up.words(y)) for series, x, y in panel.rows]
         bottom = area.height
     parts += [head.markup for head in heads[1:]]  # that of the first one is the figure's
     columns = (Column("measured"), Column("series", name), Column(across.label, across.words), Column("number"))
-    return finished(heads[0], parts, size=(width, bottom), reading=reading, columns=columns, rows=rows)
+    return assemble_figure(heads[0], parts, size=(width, bottom), reading=reading, columns=columns, rows=rows)
 
 
-def _area(panels: Sequence[Panel], head: Head, width: float) -> Area:
+def _make_area(panels: Sequence[Panel], head: Head, width: float) -> Area:
     """With room for the names of all lines, and for the longest of the ticks, so that panels have the same edges."""
-    ticks = [panel.up.words(each) for panel in panels for each in panel.upright(TALLEST, 0.0).ticks(CLOSEST)]
+    ticks = [panel.up.words(tick) for panel in panels for tick in panel.upright(TALLEST, 0.0).ticks(CLOSEST)]
     return Area.below(head, width, names=[line.name for panel in panels for line in panel.shown], ticks=ticks)

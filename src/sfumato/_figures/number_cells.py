@@ -42,15 +42,15 @@ class NumberCell:
             return cls(NO_NUMBER)
         if error is None or not math.isfinite(error):
             place = 0 if not value or abs(value) >= 10 else _place(value)  # noqa: PLR2004 - two digits of its own
-            return cls(_written(value, place), UNKNOWN)
+            return cls(_format_to_place(value, place), UNKNOWN)
         if error <= max(ROUNDING * abs(value), LEAST):
-            return cls(_exactly(value))
+            return cls(_format_exactly(value))
         place = _place(error)
-        low, high = (_written(end, place, error) for end in ends) if ends else ("", "")
-        said = _written(value, place, error)
+        low, high = (_format_to_place(end, place, error) for end in ends) if ends else ("", "")
+        formatted_value = _format_to_place(value, place, error)
         if centre is not None:
-            said = f"{said} beside {_written(centre, place, error)}"
-        return cls(said, _written(error, place), low, high)
+            formatted_value = f"{formatted_value} beside {_format_to_place(centre, place, error)}"
+        return cls(formatted_value, _format_to_place(error, place), low, high)
 
     @property
     def text(self) -> str:
@@ -68,12 +68,12 @@ class NumberCell:
         return f"[{self.low}, {self.high}]" if self.low else ""
 
 
-def lined_up(cells: Sequence[NumberCell]) -> list[tuple[str, str]]:
+def align_cells(cells: Sequence[NumberCell]) -> list[tuple[str, str]]:
     """The two parts of cells that stand under each other: signs of errors do too, and intervals begin at one place."""
-    width = max((len(each.value) for each in cells), default=0)
-    middles = [replace(each, value=each.value.rjust(width)).middle for each in cells]
+    width = max((len(cell.value) for cell in cells), default=0)
+    middles = [replace(cell, value=cell.value.rjust(width)).middle for cell in cells]
     wide = max(map(len, middles), default=0)
-    return [(middle.ljust(wide), each.interval) for middle, each in zip(middles, cells, strict=True)]
+    return [(middle.ljust(wide), cell.interval) for middle, cell in zip(middles, cells, strict=True)]
 
 
 def _place(number: float) -> int:
@@ -81,22 +81,22 @@ def _place(number: float) -> int:
     return 1 - math.floor(math.log10(float(f"{abs(number):.1e}")))
 
 
-def _exactly(number: float) -> str:
+def _format_exactly(number: float) -> str:
     if number == round(number) and abs(number) < LONGEST:
         return f"{number:,.0f}"
     return f"{number:,.{EXACT_DIGITS}f}" if 1 <= abs(number) < LONGEST else f"{number:.{EXACT_DIGITS}g}"
 
 
-def _written(number: float, place: int, error: float = 0.0) -> str:
+def _format_to_place(number: float, place: int, error: float = 0.0) -> str:
     """A number to a decimal place; what is not zero is not written as zero, but by one digit of its own."""
     if not is_known(number):
         return "∞" if number > 0 else "-∞"
-    found = round(number, place)
-    if not found:
+    rounded_number = round(number, place)
+    if not rounded_number:
         if abs(number) <= ROUNDING * error:
             return f"{0:.{max(place, 0)}f}" if place <= MOST_DIGITS else "0"
         place = -math.floor(math.log10(abs(number)))
-        found = round(number, place)
-    if abs(found) >= LONGEST or place > MOST_DIGITS:
-        return f"{found:.2g}"
-    return f"{found:,.{max(place, 0)}f}"
+        rounded_number = round(number, place)
+    if abs(rounded_number) >= LONGEST or place > MOST_DIGITS:
+        return f"{rounded_number:.2g}"
+    return f"{rounded_number:,.{max(place, 0)}f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sfumato._figures.svg import ELLIPSIS, plain
+from sfumato._figures.svg import ELLIPSIS, escape_controls
 
 NOT_TOLD = "not told"
 LONGEST_NAME = 60
@@ -19,7 +19,7 @@ def is_known(number: float | None) -> bool:
     return number is not None and math.isfinite(number)
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """A share: whole per cents from ten on, two digits below; never 0% or 100% of what is not."""
     if share is None or not math.isfinite(share):
         return NOT_TOLD
@@ -31,24 +31,26 @@ def percent(share: float | None) -> str:
     digits = 0 if size >= _TENTH else 1 if size >= _HUNDREDTH else 2
     if _HUNDREDTH / 2 > 1 - size > 0:
         digits = 2
-    return _grouped(100 * share, digits) + "%"
+    return _group_thousands(100 * share, digits) + "%"
 
 
-def percent_exactly(share: float | None) -> str:
+def format_exact_percent(share: float | None) -> str:
     """A share with one digit more, where it is compared with what was asked for."""
     if share is None or not math.isfinite(share):
         return NOT_TOLD
-    return percent(share) if share in {0.0, 1.0} or not _LEAST * 10 <= share <= 1 - _LEAST * 10 else f"{share:.1%}"
+    return (
+        format_percent(share) if share in {0.0, 1.0} or not _LEAST * 10 <= share <= 1 - _LEAST * 10 else f"{share:.1%}"
+    )
 
 
-def points(difference: float | None) -> str:
+def format_points(difference: float | None) -> str:
     """A difference of two shares, in points of per cent."""
     if difference is None or not math.isfinite(difference):
         return NOT_TOLD
-    return f"{percent(difference).removesuffix('%')} points"
+    return f"{format_percent(difference).removesuffix('%')} points"
 
 
-def quantity(number: float | None) -> str:
+def format_quantity(number: float | None) -> str:
     """A number of any size: thousands grouped, three digits below a hundred."""
     if number is None or not math.isfinite(number):
         return NOT_TOLD
@@ -56,33 +58,33 @@ def quantity(number: float | None) -> str:
     if size >= 1e15 or 0 < size < 1e-4:  # noqa: PLR2004 - beyond these, digits only fill the line
         return f"{number:.3g}"
     if size >= 100 or number == round(number):  # noqa: PLR2004
-        return _grouped(number, 0)
-    return _grouped(number, 2 - math.floor(math.log10(size)))
+        return _group_thousands(number, 0)
+    return _group_thousands(number, 2 - math.floor(math.log10(size)))
 
 
-def rounded(number: float) -> float:
+def round_to_two_digits(number: float) -> float:
     """A number of which two digits are known."""
     return round(number, 1 - math.floor(math.log10(abs(number)))) if number else 0.0
 
 
-def _grouped(number: float, digits: int) -> str:
+def _group_thousands(number: float, digits: int) -> str:
     written = f"{number:,.{digits}f}"
     if "." in written:
         written = written.rstrip("0").removesuffix(".")
     return "0" if written == "-0" else written
 
 
-def name(words: str) -> str:
+def name(text: str) -> str:
     """A name within a sentence, cut if it is long."""
-    shown = plain(words)
+    shown = escape_controls(text)
     return shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 1] + ELLIPSIS
 
 
-def some(number: int, one: str) -> str:
+def format_count(number: int, one: str) -> str:
     """A number of things, in the singular where it is one."""
     return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
 
 
-def joined(words: Sequence[str]) -> str:
+def join_phrases(phrases: Sequence[str]) -> str:
     """Words as a sentence lists them."""
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+    return " and ".join([", ".join(phrases[:-1]), phrases[-1]]) if len(phrases) > 1 else "".join(phrases)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sfumato._figures.axes import Area, left_out
+from sfumato._figures.axes import Area, draw_omitted_count
 from sfumato._figures.figure import EDGE, Head
 from sfumato._figures.scales import Scale
-from sfumato._figures.svg import element, text, width_of
+from sfumato._figures.svg import draw_text, element, estimate_width
 
 ROW = 22.0
 MOST_ROWS = 40
@@ -20,13 +20,15 @@ STRONG = 0.87
 Item = TypeVar("Item")
 
 
-def most_telling(rows: Sequence[Item], telling: Callable[[Item], float], most: int = MOST_ROWS) -> list[Item]:
+def put_largest_first(rows: Sequence[Item], telling: Callable[[Item], float], most: int = MOST_ROWS) -> list[Item]:
     """All rows, those first, in their order, that tell most if there are too many to draw."""
     if len(rows) <= most:
         return list(rows)
-    ranked = sorted(range(len(rows)), key=lambda each: (-telling(rows[each]), each))
-    kept = set(ranked[:most])
-    return [rows[each] for each in sorted(kept)] + [row for each, row in enumerate(rows) if each not in kept]
+    ranked = sorted(range(len(rows)), key=lambda index: (-telling(rows[index]), index))
+    selected = set(ranked[:most])
+    return [rows[index] for index in sorted(selected)] + [
+        row for index, row in enumerate(rows) if index not in selected
+    ]
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Rows:
         total: int,
     ) -> Rows:
         """Below a heading: names take at most a third of the width, what is said at the right at most another."""
-        left = EDGE + min(max(map(width_of, names), default=0.0) + 10, width * 0.38)
-        right = width - EDGE - min(max(map(width_of, said), default=0.0) + 12, width * 0.36)
+        left = EDGE + min(max(map(estimate_width, names), default=0.0) + 10, width * 0.38)
+        right = width - EDGE - min(max(map(estimate_width, said), default=0.0) + 12, width * 0.36)
         lines = len(names) + len(dict.fromkeys(groups)) + (total > len(names))
         top = head.bottom + 12
         area = Area(left, top, max(right, left + 60), top + max(lines, 1) * ROW + 6)
@@ -62,13 +64,13 @@ class Rows:
     @property
     def middles(self) -> list[float]:
         """The height of each row."""
-        found, at = [], self.area.top + ROW / 2
+        heights, at = [], self.area.top + ROW / 2
         for number in range(len(self.names)):
             if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
                 at += ROW
-            found.append(at)
+            heights.append(at)
             at += ROW
-        return found
+        return heights
 
     def frame(self, scale: Scale, words: Callable[[float], str], label: str) -> str:
         """The scale, the names of the rows and of their groups, and how many are left out."""
@@ -76,16 +78,16 @@ class Rows:
         for number, (name, at) in enumerate(zip(self.names, self.middles, strict=True)):
             if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
                 room = STRONG * (self.width - 2 * EDGE)
-                drawn.append(text(EDGE, at - ROW + 5, self.groups[number], "strong", room=room))
-            drawn.append(text(self.area.left - 8, at + 4, name, "end", room=self.area.left - 8 - EDGE))
+                drawn.append(draw_text(EDGE, at - ROW + 5, self.groups[number], "strong", room=room))
+            drawn.append(draw_text(self.area.left - 8, at + 4, name, "end", room=self.area.left - 8 - EDGE))
         if self.left_out:
-            drawn.append(left_out(self.area.left + 4, self.area.bottom - 8, self.left_out))
+            drawn.append(draw_omitted_count(self.area.left + 4, self.area.bottom - 8, self.left_out))
         return "".join(drawn)
 
     def said(self, number: int, words: str) -> str:
         """The numbers of a row in words, at its right."""
         start = self.area.right + 10
-        return text(start, self.middles[number] + 4, words, room=self.width - start, row=str(number))
+        return draw_text(start, self.middles[number] + 4, words, room=self.width - start, row=str(number))
 
     def across(self, number: int, low: float, high: float, class_: str, title: str | None = None) -> str:
         """A line along a row between two places."""

@@ -39,7 +39,7 @@ class Scale:
 
     def ticks(self, room: float) -> list[float]:
         """The numbers that people would choose, at least so many pixels apart."""
-        step = nice_step((self.high - self.low) * room / abs(self.end - self.start))
+        step = find_nice_step((self.high - self.low) * room / abs(self.end - self.start))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step for number in range(first, last + 1)]
 
@@ -58,8 +58,8 @@ class LogScale(Scale):
         apart = abs(self.end - self.start) / max(self.bent(self.high) - self.bent(self.low), 1e-9)
         every = max(1, math.ceil(room / apart))
         factors = (1, 2, 5) if apart * 0.3 >= room else (1,)
-        found = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
-        return [each for each in found if self.low * (1 - 1e-9) <= each <= self.high * (1 + 1e-9)]
+        candidates = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
+        return [tick for tick in candidates if self.low * (1 - 1e-9) <= tick <= self.high * (1 + 1e-9)]
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class SignedScale(Scale):
 
     def ticks(self, room: float) -> list[float]:
         """Zero, and powers of ten on both sides as far as there is room between them."""
-        kept = [0.0] if self.low <= 0 <= self.high else []
+        tick_values = [0.0] if self.low <= 0 <= self.high else []
         for power in range(math.floor(math.log10(self.unit)), math.ceil(math.log10(self.reach)) + 1):
-            for each in (10.0**power, -(10.0**power)):
-                is_inside = self.low <= each <= self.high
-                if is_inside and all(abs(self(each) - self(other)) >= room for other in kept):
-                    kept.append(each)
-        return sorted(kept)
+            for tick in (10.0**power, -(10.0**power)):
+                is_inside = self.low <= tick <= self.high
+                if is_inside and all(abs(self(tick) - self(other)) >= room for other in tick_values):
+                    tick_values.append(tick)
+        return sorted(tick_values)
 
     def evenly(self, low: float, high: float, steps: int) -> list[float]:
         """Numbers from one to another that are drawn at even distances."""
@@ -94,61 +94,61 @@ class SignedScale(Scale):
         return max(abs(self.low), abs(self.high), self.unit)
 
 
-def nice_step(least: float) -> float:
+def find_nice_step(least: float) -> float:
     """The smallest of 1, 2, 5, 10, 20, 50, ... and their tenths that is not below a number."""
     power = 10.0 ** math.floor(math.log10(least))
     return next((power * step for step in STEPS if power * step >= least * (1 - 1e-9)), power * STEPS[-1])
 
 
-def finite(numbers: Iterable[float | None]) -> list[float]:
+def keep_finite(numbers: Iterable[float | None]) -> list[float]:
     """The numbers that can be drawn."""
-    return [min(max(each, -LARGEST), LARGEST) for each in numbers if each is not None and math.isfinite(each)]
+    return [min(max(number, -LARGEST), LARGEST) for number in numbers if number is not None and math.isfinite(number)]
 
 
-def linear(numbers: Iterable[float | None], start: float, end: float) -> Scale:
+def make_linear_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
     """A straight scale for some numbers and zero, a little longer than they need where they are not zero."""
-    found = [0.0, *finite(numbers)]
-    low, high = min(found), max(found)
+    finite_numbers = [0.0, *keep_finite(numbers)]
+    low, high = min(finite_numbers), max(finite_numbers)
     if high - low <= SMALLEST:
         return Scale(0.0, 1.0, start, end)
     return Scale(low - (0.04 * (high - low) if low else 0), high + (0.04 * (high - low) if high else 0), start, end)
 
 
-def spanning(numbers: Iterable[float | None], start: float, end: float) -> Scale:
+def make_spanning_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
     """A straight scale from the least to the largest, for what was varied: it need not begin at zero."""
-    found = finite(numbers)
-    if not found:
-        return linear(found, start, end)
-    if max(found) - min(found) <= SMALLEST:  # one place, in the middle
-        half = max(abs(found[0]), 1.0) / 2
-        return Scale(found[0] - half, found[0] + half, start, end)
-    return Scale(min(found), max(found), start, end)
+    finite_numbers = keep_finite(numbers)
+    if not finite_numbers:
+        return make_linear_scale(finite_numbers, start, end)
+    if max(finite_numbers) - min(finite_numbers) <= SMALLEST:  # one place, in the middle
+        half = max(abs(finite_numbers[0]), 1.0) / 2
+        return Scale(finite_numbers[0] - half, finite_numbers[0] + half, start, end)
+    return Scale(min(finite_numbers), max(finite_numbers), start, end)
 
 
-def spanning_powers(numbers: Iterable[float | None], start: float, end: float) -> Scale:
+def make_spanning_log_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
     """The same on a scale of powers of ten; straight where something is not above zero."""
-    found = finite(numbers)
-    if not found or min(found) <= SMALLEST or max(found) <= min(found) * (1 + 1e-9):
-        return spanning(found, start, end)
-    return LogScale(min(found), max(found), start, end)
+    finite_numbers = keep_finite(numbers)
+    if not finite_numbers or min(finite_numbers) <= SMALLEST or max(finite_numbers) <= min(finite_numbers) * (1 + 1e-9):
+        return make_spanning_scale(finite_numbers, start, end)
+    return LogScale(min(finite_numbers), max(finite_numbers), start, end)
 
 
-def shares(numbers: Sequence[float | None], start: float, end: float) -> Scale:
+def make_share_scale(numbers: Sequence[float | None], start: float, end: float) -> Scale:
     """A straight scale for shares, from nothing to all at most."""
-    largest = max(finite(numbers), default=0.0)
-    high = linear([largest], start, end).high if largest > 0 else 1.0
+    largest = max(keep_finite(numbers), default=0.0)
+    high = make_linear_scale([largest], start, end).high if largest > 0 else 1.0
     return Scale(0.0, min(max(high, LEAST_SHARE), 1.0), start, end)
 
 
-def logarithmic(numbers: Iterable[float | None], start: float, end: float) -> LogScale:
+def make_log_scale(numbers: Iterable[float | None], start: float, end: float) -> LogScale:
     """A scale of powers of ten for the numbers above zero, whose ends are 1, 2 or 5 times such a power."""
-    found = [each for each in finite(numbers) if each > SMALLEST] or [1.0]
-    low, high = _rounded_down(min(found)), nice_step(max(found))
+    positive_numbers = [number for number in keep_finite(numbers) if number > SMALLEST] or [1.0]
+    low, high = _round_down(min(positive_numbers)), find_nice_step(max(positive_numbers))
     if high < 10 * low:
         low, high = low / 2, high * 2
-    return LogScale(_rounded_down(low), nice_step(high), start, end)
+    return LogScale(_round_down(low), find_nice_step(high), start, end)
 
 
-def _rounded_down(number: float) -> float:
+def _round_down(number: float) -> float:
     power = 10.0 ** math.floor(math.log10(number))
     return max((power * step for step in STEPS if power * step <= number * (1 + 1e-9)), default=power)

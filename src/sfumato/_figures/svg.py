@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate
 
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 
 SMALL, LARGE = 12.0, 14.0
 """The sizes of letters in pixels: readable on a telephone, because figures are drawn at the width they are shown at."""
@@ -22,23 +22,23 @@ _NARROW, _MIDDLE, _BROAD = frozenset("fijlI.,:;'|! "), frozenset('rt()[]-/"*'), 
 _WIDTHS = ((_NARROW, 0.34), (_MIDDLE, 0.46), (_BROAD, 0.98))
 
 
-def plain(text: str) -> str:
+def escape_controls(text: str) -> str:
     """A text that no terminal, page or picture is steered by: controls and marks are written as escapes."""
-    return _FORBIDDEN.sub("\ufffd", printable(text))
+    return _FORBIDDEN.sub("\ufffd", escape_unprintable(text))
 
 
-def escaped(text: str) -> str:
+def escape_markup(text: str) -> str:
     """A text as markup has it, in an element or between quotes."""
-    return html.escape(plain(text))
+    return html.escape(escape_controls(text))
 
 
-def width_of(text: str, size: float = SMALL) -> float:
+def estimate_width(text: str, size: float = SMALL) -> float:
     """About how wide a text is; too much rather than too little, for fonts differ."""
-    return size * sum(map(_width, text))
+    return size * sum(map(_estimate_letter_width, text))
 
 
 @lru_cache(maxsize=1 << 12)  # texts have few different letters, and are measured often
-def _width(letter: str) -> float:
+def _estimate_letter_width(letter: str) -> float:
     for letters, width in _WIDTHS:
         if letter in letters:
             return width
@@ -49,27 +49,27 @@ def _width(letter: str) -> float:
 
 def cut(text: str, room: float, size: float = SMALL) -> str:
     """As much of a text as there is room for, with an ellipsis where something is left out."""
-    shown = plain(text)
-    if len(shown) * size <= room or width_of(shown[: int(room) + 1], size) <= room:
+    shown = escape_controls(text)
+    if len(shown) * size <= room or estimate_width(shown[: int(room) + 1], size) <= room:
         return shown
-    ends = list(accumulate(map(_width, shown[: int(room)])))
-    kept = bisect_right(ends, room, key=lambda end: size * (end + _width(ELLIPSIS)))
-    return shown[:kept].rstrip() + ELLIPSIS
+    ends = list(accumulate(map(_estimate_letter_width, shown[: int(room)])))
+    letter_count = bisect_right(ends, room, key=lambda end: size * (end + _estimate_letter_width(ELLIPSIS)))
+    return shown[:letter_count].rstrip() + ELLIPSIS
 
 
-def wrapped(text: str, room: float, size: float = SMALL) -> list[str]:
+def wrap_text(text: str, room: float, size: float = SMALL) -> list[str]:
     """A text of our own in lines for which there is room."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".lstrip()
-        if lines[-1] and width_of(longer, size) > room:
+        if lines[-1] and estimate_width(longer, size) > room:
             lines.append(word)
         else:
             lines[-1] = longer
     return lines
 
 
-def short(number: float) -> str:
+def format_coordinate(number: float) -> str:
     """A coordinate, to a tenth of a pixel."""
     return f"{number:.1f}".removesuffix(".0").replace("-0.0", "0")
 
@@ -77,18 +77,19 @@ def short(number: float) -> str:
 def element(name: str, *body: str, title: str | None = None, **attributes: str | float | None) -> str:
     """An element around markup; the title is what a pointer shows; `data_row` is spelt `data-row`."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escaped(value) if isinstance(value, str) else short(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="'
+        f'{escape_markup(value) if isinstance(value, str) else format_coordinate(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    inside = "".join(body) if title is None else f"<title>{escaped(title)}</title>{''.join(body)}"
+    inside = "".join(body) if title is None else f"<title>{escape_markup(title)}</title>{''.join(body)}"
     return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
 
 
-def text(  # noqa: PLR0913 - a place, the words, and what is special about them
+def draw_text(  # noqa: PLR0913 - a place, the words, and what is special about them
     x: float,
     y: float,
-    words: str,
+    content: str,
     class_: str = "",
     *,
     room: float | None = None,
@@ -96,14 +97,16 @@ def text(  # noqa: PLR0913 - a place, the words, and what is special about them
     turned: str | None = None,
 ) -> str:
     """A line of text; if there is no room for it, it is cut, and its title has the whole."""
-    shown = plain(words) if room is None else cut(words, room)
-    whole = words if shown != plain(words) else None
-    return element("text", escaped(shown), title=whole, x=x, y=y, class_=class_ or None, transform=turned, data_row=row)
+    shown = escape_controls(content) if room is None else cut(content, room)
+    whole = content if shown != escape_controls(content) else None
+    return element(
+        "text", escape_markup(shown), title=whole, x=x, y=y, class_=class_ or None, transform=turned, data_row=row
+    )
 
 
-def path(points: Iterable[tuple[float, float]]) -> str:
+def make_path_data(points: Iterable[tuple[float, float]]) -> str:
     """The description of a line through points."""
-    return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in points)
+    return "M" + "L".join(f"{format_coordinate(x)} {format_coordinate(y)}" for x, y in points)
 
 
 SHAPES = ("circle", "square", "diamond", "triangle", "cross", "down", "hexagon", "saltire", "dash", "bar")
@@ -128,4 +131,6 @@ def mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
         "dash": "m-5-2h10v4h-10z",
         "bar": "m-2-5h4v10h-4z",
     }[shape]
-    return element("path", d=f"M{short(x)} {short(y)}{drawn}", class_=class_, title=title, data_row=row)
+    return element(
+        "path", d=f"M{format_coordinate(x)} {format_coordinate(y)}{drawn}", class_=class_, title=title, data_row=row
+    )

@@ -13,20 +13,20 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Mask
-from sfumato._parquet.bit_packing import GROUP, Bytes, packed
+from sfumato._parquet.bit_packing import GROUP, Bytes, pack_codes
 from sfumato._parquet.column_chunk import Chunk
-from sfumato._parquet.footer import AboutFields, PageFields, value_of
+from sfumato._parquet.footer import AboutFields, PageFields, get_field_value
 from sfumato._parquet.thrift_compact import (
     I32,
     STRUCT,
     Struct,
     Typed,
-    listed,
-    long_number,
+    encode_struct,
+    encode_varint,
+    make_list,
+    make_long_number,
     number,
     read,
-    varint,
-    written,
 )
 
 PAGE_ROWS = 1 << 17
@@ -45,53 +45,53 @@ class Encoding(IntEnum):
     """As numbers of what the first page of the chunk lists."""
 
 
-def listed_chunk(codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, about: Struct) -> Chunk:
+def make_dictionary_chunk(codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, about: Struct) -> Chunk:
     """Codes of as many values as a first page lists; the code after the last one is the missing value's."""
-    width = width_of(values)
+    width = count_code_bits(values)
 
     def pages() -> Iterator[tuple[int, bytes]]:
         # All at once where pages begin with whole bytes: few long steps, so that threads need not wait for each other.
-        bits = packed(codes[:0] if has_missing else codes, width)
+        bits = pack_codes(codes[:0] if has_missing else codes, width)
         for start in range(0, len(codes), PAGE_ROWS):
             page, levels = codes[start : start + PAGE_ROWS], b""
             first, after = (place * width // GROUP for place in (start, start + PAGE_ROWS))
             own = bits[first:after]
             if has_missing:
                 is_present = page != values
-                levels, own = _levels(is_present), packed(page[is_present], width)
+                levels, own = _encode_levels(is_present), pack_codes(page[is_present], width)
             yield len(page), b"".join([levels, bytes([width]), *_run(own, width)])
 
-    return _chunk(pages(), Encoding.LISTED, about, dictionary)
+    return _make_chunk(pages(), Encoding.LISTED, about, dictionary)
 
 
-def plain_chunk(column: pa.Array, *, has_missing: bool, about: Struct) -> Chunk:
+def make_plain_chunk(column: pa.Array, *, has_missing: bool, about: Struct) -> Chunk:
     """Values of a fixed width as they are: truth values, numbers or bytes."""
     rows = min(PAGE_ROWS, max(PAGE_BYTES * 8 // column.type.bit_width // GROUP, 1) * GROUP)
 
     def pages() -> Iterator[tuple[int, bytes]]:
         for start in range(0, len(column), rows):
             page = column.slice(start, rows)
-            levels = _levels(page.is_valid().to_numpy(zero_copy_only=False)) if has_missing else b""
-            yield len(page), levels + _plain(page.drop_null() if has_missing else page)
+            levels = _encode_levels(page.is_valid().to_numpy(zero_copy_only=False)) if has_missing else b""
+            yield len(page), levels + _convert_to_bytes(page.drop_null() if has_missing else page)
 
-    return _chunk(pages(), Encoding.PLAIN, about)
+    return _make_chunk(pages(), Encoding.PLAIN, about)
 
 
-def width_of(values: int) -> int:
+def count_code_bits(values: int) -> int:
     """How many bits the numbers of so many values take."""
     return max((values - 1).bit_length(), 1)
 
 
-def _plain(column: pa.Array) -> bytes:
+def _convert_to_bytes(column: pa.Array) -> bytes:
     """The bytes of values of which none is missing."""
     if pa.types.is_boolean(column.type):
-        return _bits(column)
+        return _pack_truth_values(column)
     size = column.type.bit_width // 8
     data: bytes = column.buffers()[1].slice(column.offset * size, len(column) * size).to_pybytes()
     return data
 
 
-def _bits(column: pa.BooleanArray) -> bytes:
+def _pack_truth_values(column: pa.BooleanArray) -> bytes:
     """Truth values, eight in a byte; the bits after the last one are zeros, whatever Arrow has there."""
     first, after = column.offset // GROUP, len(column) % GROUP
     if column.offset % GROUP or not len(column):
@@ -102,7 +102,7 @@ def _bits(column: pa.BooleanArray) -> bytes:
     return bytes(data)
 
 
-def _levels(is_present: Mask) -> bytes:
+def _encode_levels(is_present: Mask) -> bytes:
     """Which values of a page are there."""
     run = b"".join(_run(np.packbits(is_present, bitorder="little"), 1))
     return len(run).to_bytes(4, "little") + run
@@ -110,44 +110,48 @@ def _levels(is_present: Mask) -> bytes:
 
 def _run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
     """Packed numbers, after how many groups of them there are; nothing of none."""
-    return (varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
+    return (encode_varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
 
 
-def _chunk(pages: Iterable[tuple[int, bytes]], encoding: Encoding, about: Struct, dictionary: bytes = b"") -> Chunk:
+def _make_chunk(
+    pages: Iterable[tuple[int, bytes]], encoding: Encoding, about: Struct, dictionary: bytes = b""
+) -> Chunk:
     """Compress pages, given with their rows, and say what they are."""
-    found, values, plain_size = [dictionary], 0, _plain_size(dictionary) if dictionary else 0
+    page_parts, values, plain_size = [dictionary], 0, _read_plain_size(dictionary) if dictionary else 0
     codec = pa.Codec("zstd")
     for rows, page in pages:
         data = codec.compress(page, asbytes=True)
-        said = {1: number(rows), 2: number(encoding), 3: number(Encoding.RUNS), 4: number(Encoding.RUNS)}
-        head = written(
+        page_fields = {1: number(rows), 2: number(encoding), 3: number(Encoding.RUNS), 4: number(Encoding.RUNS)}
+        head = encode_struct(
             {
                 PageFields.TYPE: number(DATA_PAGE),
                 PageFields.PLAIN_SIZE: number(len(page)),
                 PageFields.SIZE: number(len(data)),
-                PageFields.DATA: Typed(STRUCT, said),
+                PageFields.DATA: Typed(STRUCT, page_fields),
             }
         )
-        found += [head, data]
+        page_parts += [head, data]
         values += rows
         plain_size += len(head) + len(page)
     kinds = [(DICTIONARY_PAGE, Encoding.PLAIN, 1)] if dictionary else []
-    kinds.append((DATA_PAGE, encoding, len(found) // 2))
-    data = b"".join(found)
+    kinds.append((DATA_PAGE, encoding, len(page_parts) // 2))
+    data = b"".join(page_parts)
     more: Struct = {
-        AboutFields.ENCODINGS: listed(I32, sorted({Encoding.RUNS, *(each for _, each, _ in kinds)})),
-        AboutFields.VALUES: long_number(values),
-        AboutFields.PLAIN_SIZE: long_number(plain_size),
-        AboutFields.SIZE: long_number(len(data)),
-        AboutFields.FIRST_PAGE: long_number(len(dictionary)),
-        AboutFields.PAGES: listed(STRUCT, [dict(enumerate(map(number, kind), 1)) for kind in kinds]),
+        AboutFields.ENCODINGS: make_list(
+            I32, sorted({Encoding.RUNS, *(kind_encoding for _, kind_encoding, _ in kinds)})
+        ),
+        AboutFields.VALUES: make_long_number(values),
+        AboutFields.PLAIN_SIZE: make_long_number(plain_size),
+        AboutFields.SIZE: make_long_number(len(data)),
+        AboutFields.FIRST_PAGE: make_long_number(len(dictionary)),
+        AboutFields.PAGES: make_list(STRUCT, [dict(enumerate(map(number, kind), 1)) for kind in kinds]),
     }
     if dictionary:
-        more[AboutFields.DICTIONARY] = long_number(0)
+        more[AboutFields.DICTIONARY] = make_long_number(0)
     return Chunk(data, {**about, **more})
 
 
-def _plain_size(page: bytes) -> int:
+def _read_plain_size(page: bytes) -> int:
     """How many bytes a page would have if it were not compressed."""
     head, start = read(page)
-    return start + int(value_of(head, PageFields.PLAIN_SIZE))
+    return start + int(get_field_value(head, PageFields.PLAIN_SIZE))

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from sfumato._core.object_store import File
-from sfumato._parquet.thrift_compact import I32, I64, LIST, STRUCT, Struct, ThriftError, listed, read
+from sfumato._parquet.thrift_compact import I32, I64, LIST, STRUCT, Struct, ThriftError, make_list, read
 
 MAGIC = b"PAR1"
 TAIL = 8
@@ -93,74 +93,78 @@ def read_footer(path: File) -> Struct:
 def page_sizes(path: File, footer: Struct) -> Iterator[int]:
     """How many bytes each page has when it is unpacked, as the page itself says: a footer may say something else."""
     with path.open("rb") as file:
-        for _, about in chunks_of(footer):
-            first = _whole(about, AboutFields.FIRST_PAGE)
-            place = min(first, _whole(about, AboutFields.DICTIONARY)) if AboutFields.DICTIONARY in about else first
-            end = place + _whole(about, AboutFields.SIZE)
+        for _, about in list_chunks(footer):
+            first = _read_whole_number(about, AboutFields.FIRST_PAGE)
+            place = (
+                min(first, _read_whole_number(about, AboutFields.DICTIONARY))
+                if AboutFields.DICTIONARY in about
+                else first
+            )
+            end = place + _read_whole_number(about, AboutFields.SIZE)
             while place < end:
                 file.seek(place)
                 head, length = read(file.read(LONGEST_HEAD))
-                yield _whole(head, PageFields.PLAIN_SIZE)
-                place += length + _whole(head, PageFields.SIZE)
+                yield _read_whole_number(head, PageFields.PLAIN_SIZE)
+                place += length + _read_whole_number(head, PageFields.SIZE)
 
 
-def _whole(struct: Struct, field: int) -> int:
+def _read_whole_number(struct: Struct, field: int) -> int:
     """A number that is not negative."""
-    found = struct.get(field)
-    if found is None or found.kind not in (I32, I64) or found.value < 0:
+    field_value = struct.get(field)
+    if field_value is None or field_value.kind not in (I32, I64) or field_value.value < 0:
         raise ThriftError("it does not say where a page is, or how large")
-    return int(found.value)
+    return int(field_value.value)
 
 
-def footer_of(data: bytes) -> Struct:
+def parse_footer(data: bytes) -> Struct:
     """The footer of a file in memory."""
     return read(data, len(data) - TAIL - int.from_bytes(data[-TAIL:-4], "little"))[0]
 
 
-def value_of(struct: Struct, field: int, default: Any = None) -> Any:
+def get_field_value(struct: Struct, field: int, default: Any = None) -> Any:
     """What a field holds, if it is there."""
     return struct[field].value if field in struct else default
 
 
-def chunks_of(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
+def list_chunks(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
     """Every chunk of a file, and what is said about it."""
-    for group in _structs(footer, FileFields.GROUPS):
-        for chunk in _structs(group, GroupFields.CHUNKS):
+    for group in _list_structs(footer, FileFields.GROUPS):
+        for chunk in _list_structs(group, GroupFields.CHUNKS):
             about = chunk.get(ChunkFields.ABOUT)
             if about is None or about.kind != STRUCT:
                 raise ThriftError("it says nothing about a chunk")
             yield chunk, about.value
 
 
-def tells_more(footer: Struct) -> bool:
+def has_extra_metadata(footer: Struct) -> bool:
     """Whether a file says more than its rows: metadata, an order, statistics of groups or pages, or filters."""
     return (
-        bool(_structs(footer, FileFields.METADATA))
-        or any(_structs(group, GroupFields.SORTED_BY) for group in _structs(footer, FileFields.GROUPS))
+        bool(_list_structs(footer, FileFields.METADATA))
+        or any(_list_structs(group, GroupFields.SORTED_BY) for group in _list_structs(footer, FileFields.GROUPS))
         or any(
             ChunkFields.COLUMN_INDEX in chunk
-            or value_of(about, AboutFields.STATISTICS)
-            or bool(_structs(about, AboutFields.METADATA))
+            or get_field_value(about, AboutFields.STATISTICS)
+            or bool(_list_structs(about, AboutFields.METADATA))
             or AboutFields.BLOOM_FILTER in about
-            for chunk, about in chunks_of(footer)
+            for chunk, about in list_chunks(footer)
         )
     )
 
 
-def values_in(footer: Struct, column: str) -> int:
+def count_column_values(footer: Struct, column: str) -> int:
     """How many values all chunks of a column have, those in its lists one by one."""
-    name, found = column.encode(), 0
-    for _, about in chunks_of(footer):
+    name, total = column.encode(), 0
+    for _, about in list_chunks(footer):
         path, values = (about.get(field) for field in (AboutFields.PATH, AboutFields.VALUES))
         if path is None or values is None or path.kind != LIST or values.kind != I64:
             raise ThriftError("it does not say of which column a chunk is, or how many values it has")
-        found += values.value if path.value.values[:1] == (name,) else 0
-    return found
+        total += values.value if path.value.values[:1] == (name,) else 0
+    return total
 
 
-def _structs(struct: Struct, field: int) -> Sequence[Struct]:
+def _list_structs(struct: Struct, field: int) -> Sequence[Struct]:
     """The structs in a list, if it is there."""
-    found = struct.get(field, listed(STRUCT, ()))
-    if found.kind != LIST or (found.value.values and found.value.kind != STRUCT):
+    field_value = struct.get(field, make_list(STRUCT, ()))
+    if field_value.kind != LIST or (field_value.value.values and field_value.value.kind != STRUCT):
         raise ThriftError("it says what no Parquet file says")
-    return found.value.values  # type: ignore[no-any-return]
+    return field_value.value.values  # type: ignore[no-any-return]

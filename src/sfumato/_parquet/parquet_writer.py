@@ -12,10 +12,15 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes
 from sfumato._parquet.column_chunk import Chunk
-from sfumato._parquet.dictionary_pages import listed_chunk, plain_chunk
+from sfumato._parquet.dictionary_pages import make_dictionary_chunk, make_plain_chunk
 from sfumato._parquet.footer import MAGIC, ChunkFields, FileFields, GroupFields
-from sfumato._parquet.pyarrow_parts import abouts_of, chunk_of, dictionary_of, schema_of
-from sfumato._parquet.thrift_compact import BINARY, STRUCT, Struct, Typed, listed, long_number, written
+from sfumato._parquet.pyarrow_parts import (
+    list_chunk_metadata,
+    make_dictionary_page,
+    make_pyarrow_chunk,
+    read_schema_fields,
+)
+from sfumato._parquet.thrift_compact import BINARY, STRUCT, Struct, Typed, encode_struct, make_list, make_long_number
 
 CREATED_BY = b"sfumato version 1"
 """Of how files are laid out; the bytes of a release do not change with the software."""
@@ -62,9 +67,17 @@ class Encoder:
     """From the columns of some rows to a group; several threads may use it."""
 
     def __init__(self, columns: Sequence[FileColumn]) -> None:
-        schema = pa.schema([pa.field(each.name, each.written_type, nullable=each.has_missing) for each in columns])
-        self.schema = schema_of(schema)
-        self._chunks = [_chunker(*each) for each in zip(columns, schema, abouts_of(schema), strict=True)]
+        schema = pa.schema(
+            [
+                pa.field(column_parts.name, column_parts.written_type, nullable=column_parts.has_missing)
+                for column_parts in columns
+            ]
+        )
+        self.schema = read_schema_fields(schema)
+        self._chunks = [
+            _choose_chunk_encoder(*column_parts)
+            for column_parts in zip(columns, schema, list_chunk_metadata(schema), strict=True)
+        ]
 
     def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
         """Codes of listed values, the missing one after the last; or the values themselves."""
@@ -76,14 +89,14 @@ class Encoder:
         return self._chunks[number](column)
 
 
-def _chunker(column: FileColumn, field: pa.Field, about: Struct) -> partial[Chunk]:
+def _choose_chunk_encoder(column: FileColumn, field: pa.Field, about: Struct) -> partial[Chunk]:
     """How a column is written."""
     if column.listed is not None:
-        page, size = dictionary_of(field, column.listed), len(column.listed)
-        return partial(listed_chunk, dictionary=page, values=size, has_missing=column.has_missing, about=about)
+        page, size = make_dictionary_page(field, column.listed), len(column.listed)
+        return partial(make_dictionary_chunk, dictionary=page, values=size, has_missing=column.has_missing, about=about)
     if column.is_plain:
-        return partial(plain_chunk, has_missing=column.has_missing, about=about)
-    return partial(chunk_of, field)
+        return partial(make_plain_chunk, has_missing=column.has_missing, about=about)
+    return partial(make_pyarrow_chunk, field)
 
 
 class FileWriter:
@@ -101,25 +114,25 @@ class FileWriter:
         start, chunks = self.place, []
         for chunk in group.chunks:
             about = Typed(STRUCT, chunk.moved(self.place).about)
-            chunks.append({ChunkFields.START: long_number(0), ChunkFields.ABOUT: about})
+            chunks.append({ChunkFields.START: make_long_number(0), ChunkFields.ABOUT: about})
             self._write(chunk.data)
-        said: Struct = {
-            GroupFields.CHUNKS: listed(STRUCT, chunks),
-            GroupFields.PLAIN_SIZE: long_number(sum(chunk.plain_size for chunk in group.chunks)),
-            GroupFields.ROWS: long_number(group.rows),
-            GroupFields.START: long_number(start),
-            GroupFields.SIZE: long_number(self.place - start),
+        group_fields: Struct = {
+            GroupFields.CHUNKS: make_list(STRUCT, chunks),
+            GroupFields.PLAIN_SIZE: make_long_number(sum(chunk.plain_size for chunk in group.chunks)),
+            GroupFields.ROWS: make_long_number(group.rows),
+            GroupFields.START: make_long_number(start),
+            GroupFields.SIZE: make_long_number(self.place - start),
         }
-        self.groups.append(said)
+        self.groups.append(group_fields)
         self.rows += group.rows
 
     def finish(self) -> str:
         """Write the footer; the digest of the whole file, as it was meant to be written."""
-        footer = written(
+        footer = encode_struct(
             {
                 **self.schema,
-                FileFields.ROWS: long_number(self.rows),
-                FileFields.GROUPS: listed(STRUCT, self.groups),
+                FileFields.ROWS: make_long_number(self.rows),
+                FileFields.GROUPS: make_list(STRUCT, self.groups),
                 FileFields.CREATED_BY: Typed(BINARY, CREATED_BY),
             }
         )

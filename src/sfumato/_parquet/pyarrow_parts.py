@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._parquet.column_chunk import Chunk
-from sfumato._parquet.footer import AboutFields, FileFields, PageFields, chunks_of, footer_of, value_of
+from sfumato._parquet.footer import AboutFields, FileFields, PageFields, get_field_value, list_chunks, parse_footer
 from sfumato._parquet.thrift_compact import Struct, read
 from sfumato.errors import InternalError
 
@@ -18,43 +18,46 @@ MOST_LISTED = 1 << 26
 """Bytes; beyond them pyarrow would list no values."""
 
 
-def schema_of(schema: pa.Schema) -> Struct:
+def read_schema_fields(schema: pa.Schema) -> Struct:
     """What the footer of a file says of its columns."""
-    footer = footer_of(_file(schema.empty_table()))
+    footer = parse_footer(_write_single_group(schema.empty_table()))
     return {field: footer[field] for field in (FileFields.VERSION, FileFields.SCHEMA, FileFields.ORDERS)}
 
 
-def abouts_of(schema: pa.Schema) -> list[Struct]:
+def list_chunk_metadata(schema: pa.Schema) -> list[Struct]:
     """What is said about every chunk of each column: its type, its name, and how it is compressed."""
     nulls = pa.table({field.name: pa.nulls(1, field.type) for field in schema})
-    told = (AboutFields.TYPE, AboutFields.PATH, AboutFields.CODEC)
-    return [{each: about[each] for each in told} for _, about in chunks_of(footer_of(_file(nulls)))]
+    kept_fields = (AboutFields.TYPE, AboutFields.PATH, AboutFields.CODEC)
+    return [
+        {field_number: about[field_number] for field_number in kept_fields}
+        for _, about in list_chunks(parse_footer(_write_single_group(nulls)))
+    ]
 
 
-def dictionary_of(field: pa.Field, values: pa.Array) -> bytes:
+def make_dictionary_page(field: pa.Field, values: pa.Array) -> bytes:
     """The page that lists values, in their order."""
     table = pa.Table.from_arrays([values], schema=pa.schema([field]))
-    data = _file(table, dictionary_pagesize_limit=MOST_LISTED)
-    ((_, about),) = chunks_of(footer_of(data))
-    page = data[value_of(about, AboutFields.DICTIONARY) : value_of(about, AboutFields.FIRST_PAGE)]
-    if value_of(value_of(read(page)[0], PageFields.LISTED), 1) != len(values):
+    data = _write_single_group(table, dictionary_pagesize_limit=MOST_LISTED)
+    ((_, about),) = list_chunks(parse_footer(data))
+    page = data[get_field_value(about, AboutFields.DICTIONARY) : get_field_value(about, AboutFields.FIRST_PAGE)]
+    if get_field_value(get_field_value(read(page)[0], PageFields.LISTED), 1) != len(values):
         raise InternalError(f"the values of {field.name!r} cannot be listed. Please report this.")
     return page
 
 
-def chunk_of(field: pa.Field, column: pa.Array) -> Chunk:
+def make_pyarrow_chunk(field: pa.Field, column: pa.Array) -> Chunk:
     """A column as pyarrow writes it, without what it tells besides."""
     table = pa.Table.from_arrays([column], schema=pa.schema([field.with_type(column.type)]))
-    data = _file(table, data_page_size=PAGE_BYTES)
-    ((_, about),) = chunks_of(footer_of(data))
-    first = value_of(about, AboutFields.FIRST_PAGE)
-    start = min(first, value_of(about, AboutFields.DICTIONARY, first))
-    told = (AboutFields.METADATA, AboutFields.STATISTICS, AboutFields.SIZES)
-    kept = {number: each for number, each in about.items() if number not in told}
-    return Chunk(data[start : start + value_of(about, AboutFields.SIZE)], kept).moved(-start)
+    data = _write_single_group(table, data_page_size=PAGE_BYTES)
+    ((_, about),) = list_chunks(parse_footer(data))
+    first = get_field_value(about, AboutFields.FIRST_PAGE)
+    start = min(first, get_field_value(about, AboutFields.DICTIONARY, first))
+    dropped_fields = (AboutFields.METADATA, AboutFields.STATISTICS, AboutFields.SIZES)
+    kept_fields = {number: field_value for number, field_value in about.items() if number not in dropped_fields}
+    return Chunk(data[start : start + get_field_value(about, AboutFields.SIZE)], kept_fields).moved(-start)
 
 
-def _file(table: pa.Table, **options: Any) -> bytes:
+def _write_single_group(table: pa.Table, **options: Any) -> bytes:
     """A file of one group, which says nothing but its columns."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(

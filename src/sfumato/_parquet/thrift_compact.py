@@ -55,57 +55,59 @@ def number(value: int) -> Typed:
     return Typed(I32, value)
 
 
-def long_number(value: int) -> Typed:
+def make_long_number(value: int) -> Typed:
     """A number of 64 bits."""
     return Typed(I64, value)
 
 
-def listed(kind: int, values: Iterable[Any]) -> Typed:
+def make_list(kind: int, values: Iterable[Any]) -> Typed:
     """A list."""
     return Typed(LIST, Items(kind, tuple(values)))
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """A number that is not negative, in as many bytes as it needs."""
-    found = bytearray()
+    encoded_bytes = bytearray()
     while value >= MORE:
-        found.append(value % MORE | MORE)
+        encoded_bytes.append(value % MORE | MORE)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded_bytes.append(value)
+    return bytes(encoded_bytes)
 
 
-def written(struct: Struct) -> bytes:
+def encode_struct(struct: Struct) -> bytes:
     """A struct as bytes."""
-    found, last = bytearray(), 0
+    content, last = bytearray(), 0
     for place, (kind, value) in sorted(struct.items()):
         if 0 < place - last <= LONG_FORM:
-            found.append(place - last << 4 | kind)
+            content.append(place - last << 4 | kind)
         else:
-            found.append(kind)
-            found += _zigzag(place)
-        found += b"" if kind in (TRUE, FALSE) else _value(kind, value)
+            content.append(kind)
+            content += _encode_zigzag(place)
+        content += b"" if kind in (TRUE, FALSE) else _encode_value(kind, value)
         last = place
-    found.append(STOP)
-    return bytes(found)
+    content.append(STOP)
+    return bytes(content)
 
 
-def _value(kind: int, value: Any) -> bytes:
+def _encode_value(kind: int, value: Any) -> bytes:
     if kind in (I16, I32, I64):
-        return _zigzag(value)
+        return _encode_zigzag(value)
     if kind == BINARY:
-        return varint(len(value)) + bytes(value)
+        return encode_varint(len(value)) + bytes(value)
     if kind == STRUCT:
-        return written(value)
+        return encode_struct(value)
     if kind in (LIST, SET):
         size = len(value.values)
-        start = bytes([size << 4 | value.kind]) if size < LONG_FORM else bytes([0xF0 | value.kind]) + varint(size)
-        return start + b"".join(_value(value.kind, each) for each in value.values)
+        start = (
+            bytes([size << 4 | value.kind]) if size < LONG_FORM else bytes([0xF0 | value.kind]) + encode_varint(size)
+        )
+        return start + b"".join(_encode_value(value.kind, item) for item in value.values)
     return bytes(value) if kind == DOUBLE else bytes([value])  # as they were read
 
 
-def _zigzag(value: int) -> bytes:
-    return varint(2 * value if value >= 0 else -2 * value - 1)
+def _encode_zigzag(value: int) -> bytes:
+    return encode_varint(2 * value if value >= 0 else -2 * value - 1)
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
@@ -129,15 +131,15 @@ class _StructReader:
     def struct(self, depth: int) -> Struct:
         if depth > DEEPEST:
             raise ThriftError("it is too deep")
-        found: Struct = {}
+        fields: Struct = {}
         last = 0
         while (head := self.byte()) != STOP:
             last = last + (head >> 4) if head >> 4 else self.zigzag()
             kind = head & 0xF
-            if last in found:
+            if last in fields:
                 raise ThriftError("a field is there twice")
-            found[last] = Typed(kind, kind == TRUE if kind in (TRUE, FALSE) else self.value(kind, depth))
-        return found
+            fields[last] = Typed(kind, kind == TRUE if kind in (TRUE, FALSE) else self.value(kind, depth))
+        return fields
 
     def value(self, kind: int, depth: int) -> Any:
         self.left -= 1
@@ -167,9 +169,9 @@ class _StructReader:
         return Items(kind, tuple(self.value(kind, depth) for _ in range(size)))
 
     def byte(self) -> int:
-        found = self.data[self.place]
+        next_byte = self.data[self.place]
         self.place += 1
-        return found
+        return next_byte
 
     def some(self, size: int) -> bytes:
         if size > len(self.data) - self.place:
@@ -178,14 +180,14 @@ class _StructReader:
         return self.data[self.place - size : self.place]
 
     def varint(self) -> int:
-        found, shift = 0, 0
+        result, shift = 0, 0
         while (byte := self.byte()) & MORE:
-            found |= byte % MORE << shift
+            result |= byte % MORE << shift
             shift += 7
             if shift > MOST_BITS:
                 raise ThriftError("a number is too long")
-        return found | byte << shift
+        return result | byte << shift
 
     def zigzag(self) -> int:
-        found = self.varint()
-        return found >> 1 if found & 1 == 0 else -(found >> 1) - 1
+        encoded_number = self.varint()
+        return encoded_number >> 1 if encoded_number & 1 == 0 else -(encoded_number >> 1) - 1

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Numbers, Words
+from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Numbers, RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._engines.shuffle import ORDER, Rows
 from sfumato._perturb.random_slots import Slots
-from sfumato._profile.piece_offsets import Offset, PieceCounts, offsets
-from sfumato._records import Replaced, Shown
+from sfumato._profile.piece_offsets import Offset, PieceCounts, compute_offsets
+from sfumato._records import PerturbedRecords, RecordEncoding
 from sfumato._records.column_codes import PublishedColumn, Sensitive, TableColumn
-from sfumato._request.histogram import margins
+from sfumato._request.histogram import compute_margins
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 
@@ -54,14 +54,14 @@ class Rewrite:
         replaced = self._replaced(codes, slots, first_row)
         return {**rows, **self.shown.rows(replaced, self.sensitive.name, self.cell_name)}
 
-    def _replaced(self, codes: Codes, slots: Numbers | None, first_row: int) -> Replaced:
+    def _replaced(self, codes: Codes, slots: Numbers | None, first_row: int) -> PerturbedRecords:
         """Replace a few rows at a time; none of them depends on another."""
         draws, blocks = self._draws, []
         for start in range(0, max(len(codes), 1), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             own_slots = None if slots is None else slots[..., part]
             blocks.append(self.mechanism.perturb(self.plan, codes[part], own_slots, draws, first_row + start))
-        return Replaced.joined(blocks)
+        return PerturbedRecords.joined(blocks)
 
     def piece(self, batches: Iterable[pa.RecordBatch], offset: Offset) -> Iterator[Rows]:
         """Rewrite the batches of a piece, which must hold what it held when it was counted."""
@@ -79,12 +79,16 @@ class Rewrite:
 
     def offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[Offset]:
         """Where each piece stands; with how many records of each value are before it, where records have slots."""
-        return offsets(pieces, [len(each.counts) for each in self._slots] if self.mechanism.uses_slots else [])
+        return compute_offsets(
+            pieces, [len(slots.counts) for slots in self._slots] if self.mechanism.uses_slots else []
+        )
 
     def _counted(self, codes: Codes) -> Counts:
         """How many records hold each value, by the columns that records are ranked by."""
         ranked = zip(self.sensitive.ranked(codes), self._slots, strict=True)
-        return np.concatenate([np.bincount(held, minlength=len(each.counts)) for held, each in ranked])
+        return np.concatenate(
+            [np.bincount(column_codes, minlength=len(slots.counts)) for column_codes, slots in ranked]
+        )
 
     @cached_property
     def _draws(self) -> Draws:
@@ -92,21 +96,23 @@ class Rewrite:
 
     def _slots_of(self, codes: Codes, ranks_before: Counts) -> Numbers:
         """The slot of each record; a row for each column, where several are protected each for itself."""
-        ends = np.cumsum([len(each.counts) for each in self._slots])
+        ends = np.cumsum([len(slots.counts) for slots in self._slots])
         ranks = np.split(ranks_before, ends[:-1])
         ranked = self.sensitive.ranked(codes)
-        found = [each(held, before) for each, held, before in zip(self._slots, ranked, ranks, strict=True)]
-        return np.stack(found) if self.sensitive.is_independent else found[0]
+        column_slots = [
+            slots(column_codes, before) for slots, column_codes, before in zip(self._slots, ranked, ranks, strict=True)
+        ]
+        return np.stack(column_slots) if self.sensitive.is_independent else column_slots[0]
 
     @cached_property
     def _slots(self) -> list[Slots]:
         if not self.sensitive.is_independent:
             return [Slots(self._draws, self.mechanism.name, self.counts)]
-        pairs = zip(self.sensitive.parts, margins(self.counts, self.sensitive.sizes), strict=True)
+        pairs = zip(self.sensitive.parts, compute_margins(self.counts, self.sensitive.sizes), strict=True)
         return [Slots(self.draws.for_column(part.name), self.mechanism.name, counts.tolist()) for part, counts in pairs]
 
     @cached_property
-    def shown(self) -> Shown:
+    def shown(self) -> RecordEncoding:
         """What a record of the release will show."""
         return self.mechanism.make_encoding(self.mechanism.design(self.plan))
 
@@ -125,6 +131,6 @@ class Rewrite:
         return self.shown.published(self.columns, self.sensitive, self.cell_name)
 
 
-def order_words(draws: Draws, first_row: int, rows: int) -> Words:
+def order_words(draws: Draws, first_row: int, rows: int) -> RandomBits:
     """The words by which rows are published in rising order."""
     return draws.stream("order").words(first_row, rows)

@@ -19,9 +19,11 @@ class Slots:
     def __init__(self, draws: Draws, purpose: str, counts: Sequence[int]) -> None:
         self.counts = np.array(counts, dtype=np.int64)
         permutations = draws.permutations(f"{purpose}/slots", counts)
-        networks = [each for each in permutations if isinstance(each, FeistelPermutation)]
-        tables = [each.table if isinstance(each, TablePermutation) else EMPTY for each in permutations]
-        self._is_computed = np.array([isinstance(each, FeistelPermutation) for each in permutations])
+        networks = [permutation for permutation in permutations if isinstance(permutation, FeistelPermutation)]
+        tables = [
+            permutation.table if isinstance(permutation, TablePermutation) else EMPTY for permutation in permutations
+        ]
+        self._is_computed = np.array([isinstance(permutation, FeistelPermutation) for permutation in permutations])
         self._network = np.cumsum(self._is_computed) - 1
         self._networks = FeistelPermutations.joined(networks)
         self._tables = np.concatenate(tables)
@@ -29,12 +31,12 @@ class Slots:
 
     def __call__(self, codes: Codes, ranks_before: Counts) -> Numbers:
         """The slot of each record of a batch, given how many records of each value there are before it."""
-        held = np.bincount(codes, minlength=len(self.counts))
-        if (ranks_before + held > self.counts).any():
+        value_counts = np.bincount(codes, minlength=len(self.counts))
+        if (ranks_before + value_counts > self.counts).any():
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
         permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
-        ends = np.cumsum(held)
-        shifts = ranks_before + held - ends  # from where a record stands among all, value by value, to its rank
+        ends = np.cumsum(value_counts)
+        shifts = ranks_before + value_counts - ends  # from where a record stands among all, value by value, to its rank
         for start in range(0, len(codes), BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, len(codes))
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")

@@ -16,9 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from sfumato._core.ordered_threads import ordered, read_ahead
+from sfumato._core.ordered_threads import map_in_order, read_ahead
 from sfumato._engines.engine import BATCH_ROWS, Engine, Means, TablePiece
-from sfumato._engines.shuffle import Bundle, Gathered, Layout, Rows, joined, sliced, split
+from sfumato._engines.shuffle import Bundle, Gathered, Layout, Rows, concatenate_rows, slice_rows, split
 from sfumato._parquet.column_chunk import Chunk
 from sfumato._parquet.parquet_writer import EncodedRows, Encoder, FileWriter
 from sfumato._perturb.perturbation import Rewrite
@@ -49,28 +49,28 @@ class WrittenTables:
     digests: dict[str, str]
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """What is done where nothing is to be done."""
 
 
 def write_records(  # noqa: PLR0913 - what is written, where, and what is done beside it
     engine: Engine,
-    found: Survey,
+    survey: Survey,
     rewrite: Rewrite,
     folder: Path,
     *,
     side: SideTable | None = None,
-    when_read: Callable[[], None] = nothing,
+    when_read: Callable[[], None] = do_nothing,
 ) -> WrittenTables:
     """Rewrite the table that was surveyed, and write all its rows in the published order into files of a folder.
 
     What does not need the table any more is done beside that, as soon as it was read for the last time: rows alone do
     not keep all cores busy. That is a table beside them, and whatever else the caller wants to be done then.
     """
-    done = list(accumulate(piece.rows for piece in found.pieces))
+    done = list(accumulate(piece.rows for piece in survey.pieces))
     rows = done[-1]
     layout = Layout.of(rows)
-    work = _Rewriting(found.preparation, rewrite, layout)
+    work = _Rewriting(survey.preparation, rewrite, layout)
     names = record_files(rewrite.shown.FILES[0], layout.files)
     paths = tuple(folder / name for name in names)
     paths[0].parent.mkdir(exist_ok=True)
@@ -89,8 +89,8 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
                 others.append(other.submit(beside))
 
         def items() -> Iterator[tuple[TablePiece, Offset]]:
-            pieces = engine.pieces(found.source, found.preparation.columns)
-            for piece, offset in zip_longest(pieces, rewrite.offsets(found.pieces)):
+            pieces = engine.pieces(survey.source, survey.preparation.columns)
+            for piece, offset in zip_longest(pieces, rewrite.offsets(survey.pieces)):
                 if piece is None or offset is None:
                     raise SourceError("the table changed while it was read: it has another number of rows than before.")
                 yield piece, offset
@@ -101,8 +101,8 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
             if news.digest is not None:
                 digests[names[news.file]] = news.digest
             engine.progress("writing", sum(sizes), rows)
-        for each in others or [other.submit(beside)]:  # an engine may not tell of its last piece
-            digests |= each.result()
+        for future in others or [other.submit(beside)]:  # an engine may not tell of its last piece
+            digests |= future.result()
         if sum(sizes) != rows:
             raise EngineError(
                 f"{sum(sizes):,} records were written of {rows:,}: the engine lost or repeated some; publish again."
@@ -145,8 +145,8 @@ class _Writing:
             for bundle in bundles:
                 gathered.add(bundle)
             encoder = Encoder(self.columns)
-            parts = ordered(pool, threads, gathered.in_order, range(self.layout.parts))
-            groups = _encoded(pool, threads, encoder, self.columns, _regrouped(parts, ROW_GROUP_ROWS))
+            parts = map_in_order(pool, threads, gathered.in_order, range(self.layout.parts))
+            groups = _encode_row_groups(pool, threads, encoder, self.columns, _regroup_rows(parts, ROW_GROUP_ROWS))
             with attempt.open("wb") as sink:
                 writer = FileWriter(sink, encoder.schema)
                 for group in read_ahead(groups):  # made while others are written
@@ -165,18 +165,18 @@ def write_side(engine: Engine, side: SideTable, folder: Path) -> dict[str, str]:
     threads, encoder = engine.means(1).threads, Encoder(side.columns)
     with ThreadPoolExecutor(threads) as pool, (folder / side.file).open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
-        regrouped = _regrouped(side.batches(BATCH_ROWS), ROW_GROUP_ROWS)
-        for group in _encoded(pool, threads, encoder, side.columns, regrouped):
+        regrouped = _regroup_rows(side.batches(BATCH_ROWS), ROW_GROUP_ROWS)
+        for group in _encode_row_groups(pool, threads, encoder, side.columns, regrouped):
             writer.add(group)
         return {side.file: writer.finish()}
 
 
-def encoded(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
+def encode_row_group(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
     """Turn rewritten rows into a group of the file."""
     return encoder([column.written(rows[column.source]) for column in columns])
 
 
-def _encoded(
+def _encode_row_groups(
     pool: ThreadPoolExecutor, ahead: int, encoder: Encoder, columns: Sequence[PublishedColumn], groups: Iterable[Rows]
 ) -> Iterator[EncodedRows]:
     """Groups of the file in order. Columns are encoded one by one, so that a single group keeps all threads busy."""
@@ -190,16 +190,16 @@ def _encoded(
         chunks = [pool.submit(chunk, rows, number) for number in range(len(columns))]
         waiting.append((len(next(iter(rows.values()))), chunks))
         if len(waiting) > ahead:
-            yield _awaited(*waiting.popleft())
+            yield _await_chunks(*waiting.popleft())
     while waiting:
-        yield _awaited(*waiting.popleft())
+        yield _await_chunks(*waiting.popleft())
 
 
-def _awaited(rows: int, chunks: Iterable[Future[Chunk]]) -> EncodedRows:
+def _await_chunks(rows: int, chunks: Iterable[Future[Chunk]]) -> EncodedRows:
     return EncodedRows(rows, tuple(chunk.result() for chunk in chunks))
 
 
-def _regrouped(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:
+def _regroup_rows(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:
     """Cut a sequence of rows anew into groups of `size` rows, so that row groups do not depend on parts."""
     waiting: list[Rows] = []
     count = 0
@@ -207,8 +207,8 @@ def _regrouped(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:
         waiting.append(piece)
         count += len(next(iter(piece.values())))
         while count >= size:
-            whole = joined(waiting)
-            yield sliced(whole, 0, size)
-            waiting, count = [sliced(whole, size, count)], count - size
+            whole = concatenate_rows(waiting)
+            yield slice_rows(whole, 0, size)
+            waiting, count = [slice_rows(whole, size, count)], count - size
     if count:
-        yield joined(waiting)
+        yield concatenate_rows(waiting)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.cell_values import counted
+from sfumato._core.cell_values import format_value_count
 from sfumato._core.json_types import Json
 from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS
 from sfumato._planning.predicted_error import Chosen
@@ -38,13 +38,13 @@ class Gain:
 
     def words(self, column: str) -> str:
         """All of it, on one line."""
-        said = f"{'not told' if self.mechanism else 'not possible'}, because {self.reason}"
+        result_text = f"{'not told' if self.mechanism else 'not possible'}, because {self.reason}"
         if self.factor is not None:
             by = max(self.factor, 1 / self.factor)
             size = f"{by:.1f} times {'smaller' if self.factor > 1 else 'larger'}" if by >= SAME else "as large as now"
-            said = f"the error of a group's count is {size}"
+            result_text = f"the error of a group's count is {size}"
         option = f"--publish-at {shlex.quote(f'{column}={self.level}')}"
-        return f"by {self.level}, in {counted(range(self.groups), 'group')} ({option}): {said}"
+        return f"by {self.level}, in {format_value_count(range(self.groups), 'group')} ({option}): {result_text}"
 
     def to_json(self) -> Json:
         """For machines."""
@@ -52,7 +52,7 @@ class Gain:
         return {**named, "error_factor": self.factor, "reason": self.reason}
 
 
-def gains(chosen: Chosen, planned: Callable[..., Chosen]) -> tuple[Gain, ...]:
+def compute_gains(chosen: Chosen, planned: Callable[..., Chosen]) -> tuple[Gain, ...]:
     """What each level above the values would gain; `planned` chooses a plan for the counts of its groups.
 
     What was asked of mechanisms for the values may not fit the groups: `planned` can be told another mechanism, and
@@ -84,7 +84,7 @@ def _gain(chosen: Chosen, hierarchy: Hierarchy, number: int, planned: Callable[.
     places = np.array(hierarchy.places(number))
     sets = [np.flatnonzero(places == group) for group in range(size)]
     try:
-        predictions = [each.mechanism.require(ErrorPrediction) for each in (chosen, other)]
+        predictions = [choice.mechanism.require(ErrorPrediction) for choice in (chosen, other)]
     except MissingCapabilityError as error:
         return Gain(level, size, other.mechanism.name, reason=str(error).removesuffix("."))
     added = predictions[0].predict_set_variances(chosen.plan, SHARE, sets)

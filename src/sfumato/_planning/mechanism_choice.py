@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from sfumato._core.cell_values import Value
-from sfumato._core.option_fields import options_of
+from sfumato._core.option_fields import list_flags
 from sfumato._core.random_draws import Draws
-from sfumato._planning.predicted_error import Chosen, even_error
+from sfumato._planning.predicted_error import Chosen, compute_even_error
 from sfumato._request.guarantee import ASKED, Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import SEVERAL_ROWS, PrivacySpec
@@ -44,13 +44,13 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     """
     histogram = histogram if isinstance(histogram, Histogram) else Histogram.of([*histogram], [*histogram.values()])
     draws = draws or Draws.secret()
-    promised = _checked(mechanism, guarantee, options)
+    promised = _check_choice(mechanism, guarantee, options)
     request = spec.resolved(histogram)
-    family = [each for each in REGISTRY.values() if each.adapt_request(request) is not None]
+    family = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
     if request.rows > 1:  # the odds of rows multiply, and a bound that holds for some statements alone is lost by that
         if mechanism != AUTO and REGISTRY[mechanism] in family and not REGISTRY[mechanism].covers_predicates:
             raise SpecError(f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS}")
-        family = [each for each in family if each.covers_predicates]
+        family = [candidate for candidate in family if candidate.covers_predicates]
     if mechanism != AUTO and REGISTRY[mechanism] not in family:
         raise SpecError(
             f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.WANTED}, and another kind of request was "
@@ -60,62 +60,78 @@ def choose(  # noqa: PLR0913 - a request has this many parts
         raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
     if mechanism == AUTO and (added := next((name for name in options if name in REGISTRY.added), None)):
         raise SpecError(f"options of {added!r} were given, which is taken only by its name; name it as the mechanism.")
-    wanted = [each for each in family if (_gives(each, promised) if mechanism == AUTO else each.name == mechanism)]
-    options = with_shared(options, family)
-    asked = [each for each in wanted if each.name in options and each.plan_rules.is_implied_by(options[each.name])]
-    plans, refusal = _planned(asked or wanted, histogram, request, draws, options)
+    wanted = [
+        candidate
+        for candidate in family
+        if (_is_eligible(candidate, promised) if mechanism == AUTO else candidate.name == mechanism)
+    ]
+    options = add_shared_options(options, family)
+    requested = [
+        candidate
+        for candidate in wanted
+        if candidate.name in options and candidate.plan_rules.is_implied_by(options[candidate.name])
+    ]
+    plans, refusal = _make_plans(requested or wanted, histogram, request, draws, options)
     if not plans:
         raise refusal or InfeasibleError("no mechanism meets this request.")
     errors = {}
     if len(plans) > 1:  # one plan needs no comparison
-        for each in (plan.mechanism for plan in plans):
-            made = options.get(each.name) or each.options()
-            errors[each.name] = even_error(each, each.adapt_request(request), made, draws, histogram)
+        for candidate in (plan.mechanism for plan in plans):
+            candidate_options = options.get(candidate.name) or candidate.options()
+            errors[candidate.name] = compute_even_error(
+                candidate, candidate.adapt_request(request), candidate_options, draws, histogram
+            )
     best = min(plans, key=lambda plan: _rank(errors.get(plan.mechanism.name)))
     others = [plan for plan in plans if plan is not best]
     if rivals:
-        rest = [each for each in family if each not in (asked or wanted)]
-        others += _planned(rest, histogram, request, draws, options)[0]
-    reason = _reason(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
-    if reason and asked:
+        rest = [candidate for candidate in family if candidate not in (requested or wanted)]
+        others += _make_plans(rest, histogram, request, draws, options)[0]
+    reason = _explain_choice(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
+    if reason and requested:
         reason = f"{best.mechanism.name} is taken, because its options ask for it."
     return replace(best, reason=reason, others=tuple(others))
 
 
-def with_shared(options: Mapping[str, Any], mechanisms: Sequence[AnyMechanism]) -> dict[str, Any]:
+def add_shared_options(options: Mapping[str, Any], mechanisms: Sequence[AnyMechanism]) -> dict[str, Any]:
     """The options that were given, and the same for every other of these mechanisms that has a flag of theirs.
 
     What is asked of one is asked of all that may be taken in its place, as by a flag that several of them have.
     """
-    given = {
-        flag.name: getattr(options[each.name], field)
-        for each in mechanisms
-        if each.name in options
-        for field, flag in options_of(each.options)
+    flag_values = {
+        flag.name: getattr(options[mechanism.name], field)
+        for mechanism in mechanisms
+        if mechanism.name in options
+        for field, flag in list_flags(mechanism.options)
     }
-    found = dict(options)
-    for each in mechanisms:
-        shared = {field: given[flag.name] for field, flag in options_of(each.options) if flag.name in given}
-        if shared and each.name not in options:
-            found[each.name] = each.options(**shared)
-    return found
+    all_options = dict(options)
+    for mechanism in mechanisms:
+        shared = {
+            field: flag_values[flag.name] for field, flag in list_flags(mechanism.options) if flag.name in flag_values
+        }
+        if shared and mechanism.name not in options:
+            all_options[mechanism.name] = mechanism.options(**shared)
+    return all_options
 
 
-def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> Guarantee | None:
+def _check_choice(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> Guarantee | None:
     """The guarantee that was asked for, if mechanism, guarantee and options are known and go together."""
     if guarantee is not None and guarantee not in ASKED:
         raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(ASKED)}.")
     promised = None if guarantee is None else Guarantee(guarantee)
-    for name, known in ((mechanism, (AUTO, *REGISTRY)), *((each, tuple(REGISTRY)) for each in options)):
-        if name not in known:
+    for name, known_names in (
+        (mechanism, (AUTO, *REGISTRY)),
+        *((option_name, tuple(REGISTRY)) for option_name in options),
+    ):
+        if name not in known_names:
             because = REGISTRY.reason(name)
-            raise SpecError(because or f"the mechanism {name!r} is unknown; there are {', '.join(known)}.")
+            raise SpecError(because or f"the mechanism {name!r} is unknown; there are {', '.join(known_names)}.")
     if mechanism == AUTO:
         return promised
-    given = REGISTRY[mechanism].guarantee
-    if promised is not None and not given.covers(promised):
+    own_guarantee = REGISTRY[mechanism].guarantee
+    if promised is not None and not own_guarantee.covers(promised):
         raise SpecError(
-            f"the mechanism {mechanism!r} gives {given} only, and {guarantee} was asked for; choose another mechanism, "
+            f"the mechanism {mechanism!r} gives {own_guarantee} only, and {guarantee} was asked for; choose another "
+            "mechanism, "
             "or leave --guarantee out."
         )
     if options and mechanism not in options:
@@ -124,7 +140,7 @@ def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) 
     return promised
 
 
-def _gives(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
+def _is_eligible(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
     """Whether `auto` may take a mechanism for a guarantee; what plug-ins bring must be asked for by name.
 
     Without a word about it, everything but the marginal prior is meant: that one must be asked for.
@@ -136,7 +152,7 @@ def _gives(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
     return mechanism.guarantee.covers(guarantee)
 
 
-def _planned(
+def _make_plans(
     mechanisms: Sequence[AnyMechanism],
     histogram: Histogram,
     request: PrivacySpec,
@@ -146,10 +162,12 @@ def _planned(
     """The plans that exist, and why the first that does not exist does not."""
     plans: list[Chosen] = []
     refusal: InfeasibleError | None = None
-    for each in mechanisms:
+    for mechanism in mechanisms:
         try:
-            plan = each.plan(histogram, each.adapt_request(request), options.get(each.name) or each.options(), draws)
-            plans.append(Chosen(each, plan, histogram))
+            plan = mechanism.plan(
+                histogram, mechanism.adapt_request(request), options.get(mechanism.name) or mechanism.options(), draws
+            )
+            plans.append(Chosen(mechanism, plan, histogram))
         except InfeasibleError as error:
             refusal = refusal or error
     return plans, refusal
@@ -164,7 +182,7 @@ def _rank(error: float | None) -> float:
     return -1.0 if error is None else float(f"{error:.8e}")
 
 
-def _reason(name: str, errors: Mapping[str, float | None], size: int) -> str:
+def _explain_choice(name: str, errors: Mapping[str, float | None], size: int) -> str:
     """Why a mechanism was chosen, in one line, from its error and those of all that were compared."""
     if not errors:
         return f"{name} is the mechanism that meets this request."

@@ -18,13 +18,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sfumato._core.digests import json_digest
+from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json, JsonView
-from sfumato._core.option_fields import options_of
+from sfumato._core.option_fields import list_flags
 from sfumato._core.random_draws import BOUND_SINCE, VERSION, Draws
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.person_rows import PersonRows
-from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
+from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, explain_os_error
 from sfumato.mechanisms import REGISTRY, UNNAMED
 
 FORMAT = 3
@@ -33,7 +33,7 @@ OTHERS = 0o077
 
 
 @dataclass(frozen=True)
-class Remembered:
+class RequestRecord:
     """A request: what was asked, and the options of every mechanism that could be taken, by name with their values."""
 
     request: Mapping[str, Any]
@@ -41,41 +41,45 @@ class Remembered:
 
     def bind(self, draws: Draws, fingerprint: str) -> Draws:
         """Binds a key to a table and to what is asked of it, so that nothing else ever shares a draw with them."""
-        return draws.for_table(json_digest({"table": fingerprint, "request": dict(self.request)}))
+        return draws.for_table(compute_json_digest({"table": fingerprint, "request": dict(self.request)}))
 
-    def is_same(self, other: Remembered) -> bool:
+    def is_same(self, other: RequestRecord) -> bool:
         """Whether another request is this one; a mechanism that only one of them knows has had no say."""
         return not self.differences(other)
 
-    def differences(self, other: Remembered) -> list[str]:
+    def differences(self, other: RequestRecord) -> list[str]:
         """What another request says otherwise, by the names that it is given by."""
-        found = []
+        differences = []
         for name in dict.fromkeys((*self.request, *other.request)):
             if name == "schema":  # of which a digest is remembered
                 if self.request.get(name) != other.request.get(name):
-                    found.append("what its columns are for or how they are read (such as --drop, --bins, --domain)")
+                    differences.append(
+                        "what its columns are for or how they are read (such as --drop, --bins, --domain)"
+                    )
             else:
-                found += _difference(f"--{name.replace('_', '-')}", self.request.get(name), other.request.get(name))
-        for name in (each for each in self.options if each in other.options):
-            flags, one, two = _flags(name), self.options[name], other.options[name]
-            for each in dict.fromkeys((*one, *two)):
-                found += _difference(flags.get(each, f"{each} of {name}"), one.get(each), two.get(each))
-        return list(dict.fromkeys(found))  # what several mechanisms share is said once
+                differences += _describe_difference(
+                    f"--{name.replace('_', '-')}", self.request.get(name), other.request.get(name)
+                )
+        for name in (key for key in self.options if key in other.options):
+            flags, one, two = _list_option_flags(name), self.options[name], other.options[name]
+            for key in dict.fromkeys((*one, *two)):
+                differences += _describe_difference(flags.get(key, f"{key} of {name}"), one.get(key), two.get(key))
+        return list(dict.fromkeys(differences))  # what several mechanisms share is said once
 
 
-def _flags(mechanism: str) -> dict[str, str]:
+def _list_option_flags(mechanism: str) -> dict[str, str]:
     """By which flag each option of a mechanism is given, if it is known."""
-    known = REGISTRY.get(mechanism)
-    return {} if known is None else {name: flag.name for name, flag in options_of(known.options)}
+    entry = REGISTRY.get(mechanism)
+    return {} if entry is None else {name: flag.name for name, flag in list_flags(entry.options)}
 
 
-def _difference(flag: str, then: Any, now: Any) -> list[str]:
+def _describe_difference(flag: str, then: Any, now: Any) -> list[str]:
     """How an option was given then and is given now, where that differs and is short enough to be said."""
     if then == now:
         return []
     if isinstance(then, Mapping) or isinstance(now, Mapping):
         return [flag]
-    was, is_now = (f"{flag} {each}" if each is not None else f"no {flag}" for each in (then, now))
+    was, is_now = (f"{flag} {value}" if value is not None else f"no {flag}" for value in (then, now))
     return [f"{was} then, {is_now} now"]
 
 
@@ -85,7 +89,7 @@ class PlanFile:
 
     draws: Draws
     fingerprint: str
-    remembered: Remembered
+    remembered: RequestRecord
     mechanism: str
     """The mechanism that was chosen, so that a later version chooses no other one for the same key."""
     plan: str | None = None
@@ -109,7 +113,7 @@ class PlanFile:
             "is_test": self.draws.is_test,
             "fingerprint": self.fingerprint,
             "request": dict(self.remembered.request),
-            "options": {name: dict(each) for name, each in self.remembered.options.items()},
+            "options": {name: dict(values) for name, values in self.remembered.options.items()},
             "mechanism": self.mechanism,
             "plan": self.plan,
             "software": self.software,
@@ -126,30 +130,32 @@ class PlanFile:
                 written = json.load(file)
             if written["sfumato_plan"] > FORMAT:
                 raise ReleaseFormatError(f"the plan file {str(path)!r} is of a newer format: update sfumato.")
-            found = cls(
+            plan_file = cls(
                 Draws(bytes.fromhex(written["key"]), bool(written["is_test"])),
                 str(written["fingerprint"]),
-                _remembered(written),
+                _read_request_record(written),
                 str(written.get("mechanism", next(iter(REGISTRY)))),  # the first format knew one mechanism
                 written.get("plan"),
                 str(written.get("software", "0.1")),
                 int(written.get("draws", 1)),
-                _persons(written.get("persons")),
+                _read_persons(written.get("persons")),
             )
             if mode & OTHERS:
                 raise ReleaseFormatError(
                     f"the plan file {str(path)!r} is open to others than its owner, and whoever reads it can undo the "
                     f"protection of its release; make it private with `chmod 600 {shlex.quote(str(path))}`."
                 )
-            return found
+            return plan_file
         except ReleaseFormatError:
             raise
         except (FileNotFoundError, PermissionError) as error:
-            raise ReleaseFormatError(f"the plan file {str(path)!r} cannot be read: {reason(error)}.") from error
+            raise ReleaseFormatError(
+                f"the plan file {str(path)!r} cannot be read: {explain_os_error(error)}."
+            ) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SfumatoError) as error:
             raise ReleaseFormatError(f"{str(path)!r} is not a plan file, or is damaged; name another one.") from error
 
-    def check(self, fingerprint: str, remembered: Remembered) -> None:
+    def check(self, fingerprint: str, remembered: RequestRecord) -> None:
         """Refuse to use the key for anything but the same table, the same request and the same draws."""
         if self.draws_version < BOUND_SINCE:
             raise ReleaseFormatError(
@@ -220,7 +226,9 @@ class Claim:
             finally:
                 os.close(folder)
         except OSError as error:
-            raise TargetError(f"the plan file {str(self.path)!r} cannot be written: {reason(error)}.") from error
+            raise TargetError(
+                f"the plan file {str(self.path)!r} cannot be written: {explain_os_error(error)}."
+            ) from error
 
     def give_up(self) -> None:
         """Remove a file that is ours and was made for nothing; through a link it is emptied."""
@@ -233,7 +241,7 @@ class Claim:
 
 
 @contextmanager
-def claimed(path: Path | None) -> Iterator[Claim]:
+def claim_plan_file(path: Path | None) -> Iterator[Claim]:
     """Take a plan file before anything is drawn: of several runs with one new file, one goes on.
 
     A new file is created empty for its owner's eyes only, and locked until the release is out. If there is none in the
@@ -243,7 +251,7 @@ def claimed(path: Path | None) -> Iterator[Claim]:
     if path is None:
         yield Claim()
         return
-    descriptor, is_blank = _locked(path)
+    descriptor, is_blank = _lock_plan_file(path)
     try:
         claim = Claim(path, None if is_blank else PlanFile.read(path), descriptor if is_blank else None)
         try:
@@ -255,7 +263,7 @@ def claimed(path: Path | None) -> Iterator[Claim]:
         os.close(descriptor)
 
 
-def _locked(path: Path) -> tuple[int, bool]:
+def _lock_plan_file(path: Path) -> tuple[int, bool]:
     """A descriptor of the plan file, made if there is none, and whether it is blank: then its lock is ours alone."""
     while True:
         try:
@@ -268,7 +276,7 @@ def _locked(path: Path) -> tuple[int, bool]:
                 raise TargetError(f"the plan file {str(path)!r} cannot be made: its name leads nowhere.") from error
             continue  # whoever had it has just removed it
         except OSError as error:
-            raise TargetError(f"the plan file {str(path)!r} cannot be opened: {reason(error)}.") from error
+            raise TargetError(f"the plan file {str(path)!r} cannot be opened: {explain_os_error(error)}.") from error
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_EX if is_blank else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             now = os.fstat(descriptor)
@@ -279,19 +287,19 @@ def _locked(path: Path) -> tuple[int, bool]:
         except OSError as error:
             os.close(descriptor)
             if isinstance(error, BlockingIOError):
-                said = "is being written by another run; publish again when that has ended, to repeat its release."
+                problem = "is being written by another run; publish again when that has ended, to repeat its release."
             else:
-                said = f"cannot be locked: {reason(error)}."
-            raise TargetError(f"the plan file {str(path)!r} {said}") from error
+                problem = f"cannot be locked: {explain_os_error(error)}."
+            raise TargetError(f"the plan file {str(path)!r} {problem}") from error
         os.close(descriptor)  # whoever had it has written or removed it before the lock was ours
 
 
-def _is_blank(found: os.stat_result) -> bool:
+def _is_blank(status: os.stat_result) -> bool:
     """Whether a file is one that a run has made and not yet written."""
-    return stat.S_ISREG(found.st_mode) and not found.st_mode & OTHERS and found.st_size == 0
+    return stat.S_ISREG(status.st_mode) and not status.st_mode & OTHERS and status.st_size == 0
 
 
-def _persons(written: JsonView | None) -> tuple[str, PersonRows] | None:
+def _read_persons(written: JsonView | None) -> tuple[str, PersonRows] | None:
     """The persons of a plan file; older ones have none."""
     return None if written is None else (str(written["column"]), PersonRows.from_json(written))
 
@@ -299,16 +307,16 @@ def _persons(written: JsonView | None) -> tuple[str, PersonRows] | None:
 # -------------------------------------------------------------------------------------------------- files of old forms
 
 
-def _remembered(written: JsonView) -> Remembered:
+def _read_request_record(written: JsonView) -> RequestRecord:
     """The request of a plan file; an option that it does not name has the value that was the default then."""
     request = dict(written["request"])
     if written["sfumato_plan"] < FORMAT:  # read for its key and its persons only: its release is never repeated
-        return Remembered({name: each for name, each in request.items() if name != "options"})
-    given = written["options"]
-    return Remembered(request, {name: {**UNNAMED.get(name, {}), **given[name]} for name in sorted(given)})
+        return RequestRecord({name: value for name, value in request.items() if name != "options"})
+    options = written["options"]
+    return RequestRecord(request, {name: {**UNNAMED.get(name, {}), **options[name]} for name in sorted(options)})
 
 
-def usual_guarantee(mechanism: str) -> str:
+def find_usual_guarantee(mechanism: str) -> str:
     """The guarantee that is meant where none is asked for."""
-    known = REGISTRY.get(mechanism)
-    return Guarantee.ANY_PRIOR if known is None or known.guarantee is Guarantee.SINGLE_VALUES else known.guarantee
+    entry = REGISTRY.get(mechanism)
+    return Guarantee.ANY_PRIOR if entry is None or entry.guarantee is Guarantee.SINGLE_VALUES else entry.guarantee

@@ -12,14 +12,14 @@ import numpy as np
 
 from sfumato._core.arrays import Floats
 from sfumato._core.cell_values import values_to_json
-from sfumato._core.digests import json_digest
+from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
-from sfumato._planning.sample_questions import Prediction, questions
+from sfumato._planning.sample_questions import Prediction, predict_questions
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms.error_curve import ErrorAt, error_at
+from sfumato.mechanisms.error_curve import ErrorAt, predict_error
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 SELECTIVITIES = ("0.001", "0.005", "0.01")
@@ -55,7 +55,7 @@ class Chosen:
     @cached_property
     def digest(self) -> str:
         """The digest of all that decides the rows besides the key and the table; the same for the same plan."""
-        return json_digest(
+        return compute_json_digest(
             {"design": self.design.to_json(), "decided": self.mechanism.plan_rules.fingerprint(self.plan)}
         )
 
@@ -66,21 +66,25 @@ class Chosen:
         It is averaged over the records that can be found; an error is about normal, so the mean of |error| is
         sqrt(2/pi) standard errors.
         """
-        found = {text: self._at(float(text) * self.histogram.total).by_records for text in SELECTIVITIES}
-        return {text: None if error is None else math.sqrt(2 / math.pi) * error for text, error in found.items()}
+        standard_errors = {text: self._at(float(text) * self.histogram.total).by_records for text in SELECTIVITIES}
+        return {
+            text: None if error is None else math.sqrt(2 / math.pi) * error for text, error in standard_errors.items()
+        }
 
     @cached_property
     def questions(self) -> tuple[Prediction, ...]:
         """What people ask, each with the error of its answer."""
-        return questions(self.histogram, partial(predict_variances, self.mechanism, self.plan), self.mechanism.name)
+        return predict_questions(
+            self.histogram, partial(predict_variances, self.mechanism, self.plan), self.mechanism.name
+        )
 
     def error_curve(self, counts: Sequence[float] = CURVE) -> tuple[ErrorAt, ...]:
         """How far off counts of these sizes are, for a value chosen evenly and by records."""
         return tuple(self._at(count) for count in counts)
 
     def _at(self, count: float) -> ErrorAt:
-        held = np.array(self.histogram.counts, dtype=np.float64)
-        return error_at(held, partial(predict_variances, self.mechanism, self.plan), count)
+        value_counts = np.array(self.histogram.counts, dtype=np.float64)
+        return predict_error(value_counts, partial(predict_variances, self.mechanism, self.plan), count)
 
     def to_json(self) -> Json:
         """The plan for its holder: it contains the counts."""
@@ -98,8 +102,8 @@ class Chosen:
             **(explanation.explain(self.plan) if explanation else {}),
             "predicted": {
                 "relative_error": dict(self.predicted),
-                "error_curve": [each.to_json() for each in self.error_curve()],
-                "questions": [each.to_json() for each in self.questions],
+                "error_curve": [item.to_json() for item in self.error_curve()],
+                "questions": [item.to_json() for item in self.questions],
             },
             "remarks": [str(remark) for remark in self.remarks],
             "alternatives": [other.to_json() for other in self.others],
@@ -113,7 +117,9 @@ def predict_variances(mechanism: AnyMechanism, plan: Any, rows: Floats, counts: 
     return mechanism.error_prediction.predict_variances(plan, rows, counts)
 
 
-def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws, histogram: Histogram) -> float | None:
+def compute_even_error(
+    mechanism: AnyMechanism, request: Any, options: Any, draws: Draws, histogram: Histogram
+) -> float | None:
     """The error of the count of a rare value, averaged evenly over the values, where others are equally frequent.
 
     Which mechanism is taken is published, so it must not follow the counts: one person's value could decide it. None

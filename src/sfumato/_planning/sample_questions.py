@@ -44,33 +44,37 @@ class Prediction:
 
     def to_json(self) -> Json:
         """For machines."""
-        asked = {
+        question = {
             "question": f"how many have {self.held}",
             "share": self.share,
             "among": self.among,
             "value": to_json(self.value),
         }
-        return {**asked, "count": self.count, "relative_error": self.relative_error, "reason": self.reason}
+        return {**question, "count": self.count, "relative_error": self.relative_error, "reason": self.reason}
 
 
-def questions(histogram: Histogram, variances: Callable[[Floats, Floats], Floats], name: str) -> tuple[Prediction, ...]:
+def predict_questions(
+    histogram: Histogram, variances: Callable[[Floats, Floats], Floats], name: str
+) -> tuple[Prediction, ...]:
     """A question for each frequency, about everybody and about some, with the errors of the mechanism of this name.
 
     Each is about the value whose share is nearest, by its ratio; the first of equals. `variances` has the variance of
     the count of each value, if it is held by so many of so many rows.
     """
-    held = np.array(histogram.counts, dtype=np.float64)
-    shares = held / histogram.total
-    found = []
+    value_counts = np.array(histogram.counts, dtype=np.float64)
+    shares = value_counts / histogram.total
+    predictions = []
     for among, where in AMONG.items():
-        counts = float(among) * held
+        counts = float(among) * value_counts
         with np.errstate(invalid="ignore"):  # what cannot be told apart has an infinite variance, also where it is none
-            errors = np.sqrt(np.maximum(variances(np.full(len(held), counts.sum()), counts), 0.0))
-        for share, (least, most, words) in FREQUENCIES.items():
+            errors = np.sqrt(np.maximum(variances(np.full(len(value_counts), counts.sum()), counts), 0.0))
+        for share, (least, most, frequency) in FREQUENCIES.items():
             near = np.flatnonzero((shares >= least) & (shares < most))
             if not len(near):
-                said = f"no value has {words} of the people"
-                found.append(Prediction(share, among, f"a value of {words} of the people{where}", reason=said))
+                absence = f"no value has {frequency} of the people"
+                predictions.append(
+                    Prediction(share, among, f"a value of {frequency} of the people{where}", reason=absence)
+                )
                 continue
             place = int(near[np.abs(np.log(shares[near] / float(share))).argmin()])
             value, count, error = histogram.values[place], float(counts[place]), float(errors[place])
@@ -80,5 +84,7 @@ def questions(histogram: Histogram, variances: Callable[[Floats, Floats], Floats
             elif not math.isfinite(error):
                 reason = f"{name} predicts no error for such a count"
             counted = f"{display(value)!r} ({100 * shares[place]:.3g}%){where}"
-            found.append(Prediction(share, among, counted, value, count, None if reason else error / count, reason))
-    return tuple(found)
+            predictions.append(
+                Prediction(share, among, counted, value, count, None if reason else error / count, reason)
+            )
+    return tuple(predictions)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.cell_values import plain_type
-from sfumato._profile.declared_domains import brought, grouped
-from sfumato._profile.ranges import binned
-from sfumato._records.column_codes import combined, dense, local_codes
+from sfumato._core.cell_values import simplify_type
+from sfumato._profile.declared_domains import cast_column_to_domain, replace_by_groups
+from sfumato._profile.ranges import assign_bins
+from sfumato._records.column_codes import combine_as_json, decode_dictionary, encode_batch_values
 from sfumato._request.schema import Merged, NullPolicy, Schema
 from sfumato.errors import SchemaError
 
@@ -39,7 +39,7 @@ class Preparation:
         """The rows of a batch that are not left out."""
         if self.schema.nulls is NullPolicy.DROP:
             for name in self.schema.sensitive_columns:
-                is_missing = pc.is_null(dense(batch.column(name)), nan_is_null=True)
+                is_missing = pc.is_null(decode_dictionary(batch.column(name)), nan_is_null=True)
                 batch = batch.filter(pc.invert(is_missing))
         return batch
 
@@ -53,22 +53,24 @@ class Preparation:
         together = self.schema.together
         if not together:
             return prepared
-        return prepared.append_column(self.schema.sensitive, combined([prepared.column(name) for name in together]))
+        return prepared.append_column(
+            self.schema.sensitive, combine_as_json([prepared.column(name) for name in together])
+        )
 
     def _column(self, name: str, column: pa.Array) -> pa.Array:
-        if pa.types.is_floating(plain_type(column.type)):
-            column = _numbers(dense(column))
+        if pa.types.is_floating(simplify_type(column.type)):
+            column = _normalize_numbers(decode_dictionary(column))
         if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
             _check_calendar(column, name)
         if name in self.domains:
-            column = brought(column, self.domains[name], name)
+            column = cast_column_to_domain(column, self.domains[name], name)
         if name in self.groups:
-            column = grouped(column, self.domains[name], self.groups[name], name)
+            column = replace_by_groups(column, self.domains[name], self.groups[name], name)
         bins = self.schema.bins.get(name)
         if bins:
-            column = binned(column, bins, name)
+            column = assign_bins(column, bins, name)
         rare = self.schema.merged.get(name)
-        return merged(column, rare) if rare else column
+        return merge_values(column, rare) if rare else column
 
     def types(self, source: pa.Schema) -> pa.Schema:
         """The types of the prepared columns, and of their combinations."""
@@ -78,7 +80,7 @@ class Preparation:
         return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
 
 
-def _numbers(column: pa.Array) -> pa.Array:
+def _normalize_numbers(column: pa.Array) -> pa.Array:
     """Numbers of which each is written in one way: zero has no sign, and what is not a number is missing."""
     column = pc.add(column, pa.scalar(0.0, column.type))
     is_nan = pc.is_nan(column)
@@ -102,9 +104,9 @@ def _check_calendar(column: pa.Array, name: str) -> None:
         ) from None
 
 
-def merged(column: pa.Array, rare: Merged) -> pa.Array:
+def merge_values(column: pa.Array, rare: Merged) -> pa.Array:
     """Put one label, or the missing value, in the place of some values."""
-    codes, distinct = local_codes(column)
-    kept = [rare.label if value in rare.values else value for value in distinct.to_pylist()]
+    codes, distinct = encode_batch_values(column)
+    merged_values = [rare.label if value in rare.values else value for value in distinct.to_pylist()]
     last = rare.label if None in rare.values else None
-    return pa.array([*kept, last], type=distinct.type).take(pa.array(codes))
+    return pa.array([*merged_values, last], type=distinct.type).take(pa.array(codes))

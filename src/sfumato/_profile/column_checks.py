@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from sfumato._core.cell_values import display, field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
-from sfumato._profile.declared_domains import outside_domain, typed_domain
+from sfumato._profile.declared_domains import make_outside_domain_error, make_typed_domain
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
-from sfumato._readers.type_inference import OVERSIZED, looks_like_commas
+from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
 from sfumato._records.column_codes import CodedColumn, RawColumn, Sensitive, TableColumn
 from sfumato._request.schema import Merged, NullPolicy, Schema
 from sfumato.errors import SchemaError
@@ -62,15 +62,17 @@ def check_lines(profile: Profile, schema: Schema) -> None:
             )
 
 
-def table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
+def decide_table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
     """Decide the canonical values of every published column, and refuse the columns that must not go out."""
     together = {schema.sensitive} if schema.together else set()
     return tuple(
-        _published(column, profile.rows, schema) for name, column in profile.columns.items() if name not in together
+        _make_published_column(column, profile.rows, schema)
+        for name, column in profile.columns.items()
+        if name not in together
     )
 
 
-def sensitive_domain(
+def decide_sensitive_domain(
     profile: Profile, schema: Schema, columns: Sequence[TableColumn], most_combinations: int
 ) -> Sensitive:
     """What is protected, with its domain; that of a compound has the combinations that occur unless it is declared.
@@ -78,13 +80,13 @@ def sensitive_domain(
     Columns that are protected each for itself have all combinations of their values, of which there may be so many.
     """
     by_name = {column.name: column for column in columns}
-    found = []
+    part_columns = []
     for name in schema.sensitive_columns:
         column = by_name[name]
         if not isinstance(column, CodedColumn):
             raise SchemaError(f"the sensitive column {name!r} has too many values to be protected; group them first.")
-        found.append(column)
-    parts = tuple(found)
+        part_columns.append(column)
+    parts = tuple(part_columns)
     if not schema.together:
         return Sensitive.of_column(parts[0])
     if schema.is_independent:
@@ -106,7 +108,7 @@ def sensitive_domain(
     return Sensitive.of_product(schema.sensitive, parts)
 
 
-def with_merged(schema: Schema, rare: Mapping[str, Merged], columns: Sequence[TableColumn]) -> Schema:
+def merge_in_schema(schema: Schema, rare: Mapping[str, Merged], columns: Sequence[TableColumn]) -> Schema:
     """The same schema with rare values merged; a declared domain loses them and gains their label."""
     kinds = {column.name: column.type for column in columns}
     domains = dict(schema.domains)
@@ -118,12 +120,12 @@ def with_merged(schema: Schema, rare: Mapping[str, Merged], columns: Sequence[Ta
         if merged.label is not None and not pa.types.is_string(kinds[name]):
             raise SchemaError(f"rare values of {name!r} cannot be merged, because they are no texts; suppress them.")
         if name in domains:
-            known = [value for value in domains[name] if display(value) not in map(display, merged.values)]
-            domains[name] = (*known, *([merged.label] if merged.label not in known else []))
+            remaining_values = [value for value in domains[name] if display(value) not in map(display, merged.values)]
+            domains[name] = (*remaining_values, *([merged.label] if merged.label not in remaining_values else []))
     return replace(schema, domains=domains, merged=dict(rare))
 
 
-def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
+def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
     is_sensitive = column.name in schema.sensitive_columns
     if column.missing == rows:
         raise SchemaError(f"column {column.name!r} holds only missing values; drop it (--drop {column.name}).")
@@ -143,7 +145,7 @@ def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
         has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
         return CodedColumn(column.name, pa.array(schema.bins[column.name].labels), has_missing)
     if column.name in schema.domains:
-        return _declared(column, schema)
+        return _make_declared_column(column, schema)
     return CodedColumn(column.name, column.values, column.missing > 0)
 
 
@@ -169,7 +171,7 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
     return not np.any(nanoseconds % 1000)
 
 
-def loneliness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
+def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
     """Why the values of a column point at persons with up to so many rows each; None where they do not."""
     if column.is_wide:
         return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different texts"
@@ -189,7 +191,7 @@ def loneliness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | No
 def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
     if not schema.confirmed.isdisjoint({column.name, *(schema.compound if column.name == schema.sensitive else ())}):
         return
-    if (why := loneliness(column, rows, schema.person_rows.most)) is None:
+    if (why := explain_uniqueness(column, rows, schema.person_rows.most)) is None:
         return
     if column.name in (schema.sensitive, *schema.sensitive_columns):
         named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
@@ -197,7 +199,7 @@ def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
             f"first, or confirm it by name (--keep {named})."
         )
-    if pa.types.is_string(column.type) and looks_like_commas(column.values):
+    if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
             f"column {column.name!r} {why}, and looks like numbers with a decimal comma: say so (--decimal ,) and "
             f"coarsen it (--bins {column.name}=...), or leave it out (--drop {column.name})."
@@ -217,12 +219,12 @@ def _check_length(column: ColumnProfile) -> None:
         )
 
 
-def _declared(column: ColumnProfile, schema: Schema) -> CodedColumn:
+def _make_declared_column(column: ColumnProfile, schema: Schema) -> CodedColumn:
     declared, is_hierarchy = schema.published_domain(column.name), column.name in schema.hierarchies
-    domain = typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
+    domain = make_typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
     outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
     if len(outside):
-        raise outside_domain(column.name, outside, "hierarchy" if is_hierarchy else "domain")
+        raise make_outside_domain_error(column.name, outside, "hierarchy" if is_hierarchy else "domain")
     if column.missing and None not in declared:
         line = (
             "a line with a group and no value (,GROUP) to the hierarchy"

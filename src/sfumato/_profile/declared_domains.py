@@ -12,9 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.cell_values import Value, counted, domain_array, field_type, listed, plain_type
+from sfumato._core.cell_values import (
+    Value,
+    build_domain_array,
+    field_type,
+    format_value_count,
+    format_values,
+    simplify_type,
+)
 from sfumato._readers.type_inference import INTEGER, ISO_DAY, ISO_TIMES, NUMBER, Spelling, number
-from sfumato._records.column_codes import local_codes
+from sfumato._records.column_codes import encode_batch_values
 from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import SchemaError
 
@@ -25,11 +32,11 @@ SPELLINGS = (Spelling(pa.int64(), INTEGER), number(), ISO_DAY, Spelling(pa.bool_
 """What a domain of texts is read as: the first of these whose spelling all its values have, else text."""
 
 
-def typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = False) -> pa.Array:
+def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = False) -> pa.Array:
     """The declared values, without the missing one, in the type in which they are published."""
     present = [value for value in declared if value is not None]
     try:
-        domain = _typed(present, is_text)
+        domain = _infer_typed_values(present, is_text)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(f"the domain of {name!r} holds values of different types; give it one type.") from error
     if field_type(domain.type) is None:
@@ -41,60 +48,60 @@ def typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = False)
     return domain
 
 
-def _typed(present: Sequence[Value], is_text: bool) -> pa.Array:
+def _infer_typed_values(present: Sequence[Value], is_text: bool) -> pa.Array:
     if all(isinstance(value, str) for value in present):
         texts = pa.array(present, type=pa.string())
         if is_text or not present:
             return texts
-        return texts.cast(next((each.kind for each in SPELLINGS if each.fits(texts)), pa.string()))
-    values = domain_array(present)
+        return texts.cast(next((candidate.kind for candidate in SPELLINGS if candidate.fits(texts)), pa.string()))
+    values = build_domain_array(present)
     if is_text:
         return values.cast(pa.string())
     if pa.types.is_floating(values.type):
         return pc.add(values.cast(pa.float64()), 0.0)  # zero has one sign
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us", values.type.tz))
-    return values.cast(plain_type(values.type))
+    return values.cast(simplify_type(values.type))
 
 
-def groups_of(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) -> pa.Array:
+def list_groups(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) -> pa.Array:
     """The group of each value of a hierarchy at a level, and of the missing value after them; none if that is no value.
 
-    So they lie beside the values of `typed_domain`.
+    So they lie beside the values of `make_typed_domain`.
     """
     groups = {path[0]: path[hierarchy.number(level)] for path in hierarchy.paths}
     last = groups.pop(None, None)
     return pa.array([*groups.values(), last if with_missing else None], type=pa.string())
 
 
-def grouped(column: pa.Array, domain: pa.Array, groups: pa.Array, name: str) -> pa.Array:
+def replace_by_groups(column: pa.Array, domain: pa.Array, groups: pa.Array, name: str) -> pa.Array:
     """A column with the group of each value in its place; a value that its domain does not have is refused."""
-    codes, values = local_codes(column)
+    codes, values = encode_batch_values(column)
     places = pc.index_in(values, domain)
     is_held = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
     if len(outside := values.filter(pc.and_(pc.is_null(places), is_held))):
-        raise outside_domain(name, outside, "hierarchy")
+        raise make_outside_domain_error(name, outside, "hierarchy")
     missing = len(domain)
-    found = np.append(places.fill_null(missing).to_numpy(zero_copy_only=False), missing)
-    return groups.take(pa.array(found.take(codes)))
+    group_places = np.append(places.fill_null(missing).to_numpy(zero_copy_only=False), missing)
+    return groups.take(pa.array(group_places.take(codes)))
 
 
-def outside_domain(name: str, outside: pa.Array, declared_by: str) -> SchemaError:
+def make_outside_domain_error(name: str, outside: pa.Array, declared_by: str) -> SchemaError:
     """What is said of values that the declared domain of a column does not have, or its hierarchy."""
-    found, remedy = f"column {name!r} holds", f"correct the table or add them to the {declared_by}."
+    subject, remedy = f"column {name!r} holds", f"correct the table or add them to the {declared_by}."
     return SchemaError(
-        f"{found} {counted(outside)} outside its declared domain; {remedy}",
-        with_values=f"{found} values outside its declared domain: {listed(outside.to_pylist())}; {remedy}",
+        f"{subject} {format_value_count(outside)} outside its declared domain; {remedy}",
+        with_values=f"{subject} values outside its declared domain: {format_values(outside.to_pylist())}; {remedy}",
     )
 
 
-def brought(column: pa.Array, domain: pa.Array, name: str) -> pa.Array:
+def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.Array:
     """A column in the type of its domain; a value that cannot be of that type is refused."""
-    if plain_type(column.type) == domain.type:
+    if simplify_type(column.type) == domain.type:
         return column
-    codes, values = local_codes(column)
-    found = fitted(values, domain)
-    is_unfit = pc.and_(pc.is_valid(values), pc.is_null(found)).to_numpy(zero_copy_only=False)
+    codes, values = encode_batch_values(column)
+    cast_values = cast_to_domain(values, domain)
+    is_unfit = pc.and_(pc.is_valid(values), pc.is_null(cast_values)).to_numpy(zero_copy_only=False)
     # A dictionary may list values that no row has.
     if unfit := int((is_unfit & (np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)).sum()):
         raise SchemaError(
@@ -102,34 +109,34 @@ def brought(column: pa.Array, domain: pa.Array, name: str) -> pa.Array:
             f"({unfit:,} different ones in the first batch that has any); correct the table or the domain."
         )
     indices = pa.array(codes.astype(np.int32), mask=codes == len(values))
-    return pa.DictionaryArray.from_arrays(indices, found)
+    return pa.DictionaryArray.from_arrays(indices, cast_values)
 
 
-def fitted(values: pa.Array, domain: pa.Array) -> pa.Array:
+def cast_to_domain(values: pa.Array, domain: pa.Array) -> pa.Array:
     """Values in the type of a domain; missing where nothing of that type is the same value."""
-    given, kind = values.type, domain.type
-    if pa.types.is_string(given) and given != kind:
+    value_type, kind = values.type, domain.type
+    if pa.types.is_string(value_type) and value_type != kind:
         return _read(values, kind)
-    if given == kind or pa.types.is_string(kind):
-        found = _cast(values, kind)
+    if value_type == kind or pa.types.is_string(kind):
+        cast_values = _cast(values, kind)
         # Times and truths have several spellings, of which the domain has one.
-        is_spelled = pa.types.is_boolean(given) or pa.types.is_timestamp(given)
-        return _nearest(values, domain, found) if is_spelled and given != kind else found
-    if pa.types.is_null(given) or _is_zoned(given) != _is_zoned(kind):
+        is_spelled = pa.types.is_boolean(value_type) or pa.types.is_timestamp(value_type)
+        return _match_domain_spelling(values, domain, cast_values) if is_spelled and value_type != kind else cast_values
+    if pa.types.is_null(value_type) or _is_zoned(value_type) != _is_zoned(kind):
         return pa.nulls(len(values), kind)
-    found = _cast(values, kind)
-    if pa.types.is_floating(given) and pa.types.is_floating(kind):
-        return _nearest(values, domain, found)  # 0.1 is not the same number in 32 bits
+    cast_values = _cast(values, kind)
+    if pa.types.is_floating(value_type) and pa.types.is_floating(kind):
+        return _match_domain_spelling(values, domain, cast_values)  # 0.1 is not the same number in 32 bits
     # Casting cuts times off dates, and makes one truth of all numbers but zero.
-    return pc.if_else(pc.equal(_cast(found, given), values), found, pa.scalar(None, kind))
+    return pc.if_else(pc.equal(_cast(cast_values, value_type), values), cast_values, pa.scalar(None, kind))
 
 
-def _nearest(values: pa.Array, domain: pa.Array, found: pa.Array) -> pa.Array:
+def _match_domain_spelling(values: pa.Array, domain: pa.Array, cast_values: pa.Array) -> pa.Array:
     """The values of the domain that are the given ones in their type; what was found otherwise where that is none."""
     narrow = _cast(domain, values.type)
     if len(narrow.drop_null().unique()) != len(narrow.drop_null()):
-        return found
-    return pc.coalesce(domain.take(pc.index_in(values, narrow, skip_nulls=True)), found)
+        return cast_values
+    return pc.coalesce(domain.take(pc.index_in(values, narrow, skip_nulls=True)), cast_values)
 
 
 def _is_zoned(kind: pa.DataType) -> bool:
@@ -139,19 +146,19 @@ def _is_zoned(kind: pa.DataType) -> bool:
 
 def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts that are spelled as values of a type are; a whole number may be written with a fraction of zero."""
-    spelled = next((each.pattern for each in SPELLINGS if _is_alike(each.kind, kind)), NUMBER)
+    spelled = next((candidate.pattern for candidate in SPELLINGS if _is_alike(candidate.kind, kind)), NUMBER)
     spelled = ANY_TRUTH if pa.types.is_boolean(kind) else spelled
-    found = _cast(_matching(texts, spelled), kind)
+    parsed_values = _cast(_select_matching_texts(texts, spelled), kind)
     if not pa.types.is_integer(kind):
-        return found
-    return pc.coalesce(found, _cast(_cast(_matching(texts, NUMBER), pa.float64()), kind))
+        return parsed_values
+    return pc.coalesce(parsed_values, _cast(_cast(_select_matching_texts(texts, NUMBER), pa.float64()), kind))
 
 
 def _is_alike(kind: pa.DataType, other: pa.DataType) -> bool:
     return field_type(kind) == field_type(other) and _is_zoned(kind) == _is_zoned(other)
 
 
-def _matching(texts: pa.Array, spelling: str) -> pa.Array:
+def _select_matching_texts(texts: pa.Array, spelling: str) -> pa.Array:
     return pc.if_else(pc.match_substring_regex(texts, spelling), texts, pa.scalar(None, pa.string()))
 
 

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Places, Words
+from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Places, RandomBits
 
 MOST_NUMBERS = 1 << 12
 """So many combinations of codes have a table: it stays in the cache too."""
 
 
-def counted_together(columns: Mapping[str, tuple[Codes, Words]], rows: int) -> tuple[dict[str, Counts], Words]:
+def count_and_hash_columns(
+    columns: Mapping[str, tuple[Codes, RandomBits]], rows: int
+) -> tuple[dict[str, Counts], RandomBits]:
     """How often each code of each column occurs, and for each row the sum of the words of its codes.
 
     A column has a word for each of its codes.
     """
-    groups = list(_groups({name: _Column(name, *each) for name, each in columns.items()}))
-    sums: Words = np.zeros(rows, dtype=np.uint64)
+    groups = list(
+        _group_columns({name: _Column(name, *codes_and_hashes) for name, codes_and_hashes in columns.items()})
+    )
+    sums: RandomBits = np.zeros(rows, dtype=np.uint64)
     for first in range(0, rows, BLOCK_ROWS):
         part = slice(first, first + BLOCK_ROWS)
         for group in groups:
@@ -33,10 +37,10 @@ def counted_together(columns: Mapping[str, tuple[Codes, Words]], rows: int) -> t
 class _Column:
     name: str
     codes: Codes
-    words: Words
+    words: RandomBits
 
 
-def _groups(columns: Mapping[str, _Column]) -> Iterator[_Group]:
+def _group_columns(columns: Mapping[str, _Column]) -> Iterator[_Group]:
     """Neighbours together, as long as their combinations are few."""
     waiting: list[_Column] = []
     size = 1
@@ -79,7 +83,7 @@ class _Group:
         if self.is_counted:
             self.counts += np.bincount(places, minlength=len(self.counts))
 
-    def hash(self, places: Places, sums: Words) -> None:
+    def hash(self, places: Places, sums: RandomBits) -> None:
         """Add the words of some rows to sums."""
         sums += self.words.take(places)
 

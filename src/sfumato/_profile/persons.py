@@ -17,16 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Codes, Places, Words
-from sfumato._core.digests import Each
-from sfumato._core.ordered_threads import ordered
+from sfumato._core.arrays import Codes, Places, RandomBits
+from sfumato._core.digests import FileMapper
+from sfumato._core.ordered_threads import map_in_order
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine, Means, TablePiece
 from sfumato._engines.shuffle import ORDER, Bundle, Gathered, Layout, Rows, split
-from sfumato._profile.equivalence_classes import value_words
+from sfumato._profile.equivalence_classes import hash_values
 from sfumato._readers.sources import Source
-from sfumato._records.column_codes import dense, local_codes
-from sfumato._request.person_rows import PersonRows, Which
+from sfumato._records.column_codes import decode_dictionary, encode_batch_values
+from sfumato._request.person_rows import PersonRows, RowChoice
 from sfumato.errors import SchemaError, SourceError
 
 MANY_REPEATS = 0.01
@@ -35,7 +35,7 @@ PURPOSE = "person rows"
 """Of the draws that choose between the rows of a person."""
 TOGETHER = "persons together"
 """Of the draws that say where the rows of a person are brought together."""
-PERSON, ROW, WORD, PLACE = "person", "row", "word", "place"
+PERSON, ROW, RANDOM_KEY, PLACE = "person", "row", "word", "place"
 
 Bits = npt.NDArray[np.uint8]
 
@@ -75,7 +75,7 @@ class SelectedSource:
             yield SelectedSource(piece, np.packbits(mine, bitorder="little"), int(mine.sum()))
             first += size
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """That of the whole source."""
         return self.source.fingerprint(each, is_content=is_content)
 
@@ -110,8 +110,8 @@ class Grouping:
         if not rows.chooses:
             self.check(rows.most, draws)
             return self.source, 0
-        bits, kept, read = self.choose(rows, draws)
-        return SelectedSource(self.source, bits, kept), read - kept
+        bits, kept_rows, read = self.choose(rows, draws)
+        return SelectedSource(self.source, bits, kept_rows), read - kept_rows
 
     def check(self, most: int, draws: Draws) -> None:
         """Refuse a table in which persons have more rows than so many."""
@@ -129,12 +129,12 @@ class Grouping:
 
     def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:
         """How many persons there are, how many have more rows than so many, the most rows, and rows of nobody."""
-        found = list(self._grouped(PersonRows(most), draws))
+        parts = list(self._grouped(PersonRows(most), draws))
         return (
-            sum(each.persons for each in found),
-            sum(each.repeated for each in found),
-            max((each.largest for each in found), default=0),
-            sum(each.missing for each in found),
+            sum(part.persons for part in parts),
+            sum(part.repeated for part in parts),
+            max((part.largest for part in parts), default=0),
+            sum(part.missing for part in parts),
         )
 
     def choose(self, rows: PersonRows, draws: Draws) -> tuple[Bits, int, int]:
@@ -143,16 +143,16 @@ class Grouping:
         Among equals a keyed word decides: the order of arrival may tell something.
         """
         read = self.source.rows or 0
-        bits, kept, missing = np.zeros(-(-read // 8), dtype=np.uint8), 0, 0
-        for each in self._grouped(rows, draws):
-            if each.chosen.max(initial=-1) >= read:
+        bits, kept_rows, missing = np.zeros(-(-read // 8), dtype=np.uint8), 0, 0
+        for part_counts in self._grouped(rows, draws):
+            if part_counts.chosen.max(initial=-1) >= read:
                 raise SourceError("the table changed while it was read: it has more rows than before.")
-            np.bitwise_or.at(bits, each.chosen >> 3, np.uint8(1) << (each.chosen & 7).astype(np.uint8))
-            kept += len(each.chosen)
-            missing += each.missing
+            np.bitwise_or.at(bits, part_counts.chosen >> 3, np.uint8(1) << (part_counts.chosen & 7).astype(np.uint8))
+            kept_rows += len(part_counts.chosen)
+            missing += part_counts.missing
         if missing:
             self._refuse_missing(missing)
-        return bits, kept, read
+        return bits, kept_rows, read
 
     def _refuse_missing(self, missing: int) -> None:
         raise SchemaError(
@@ -194,15 +194,15 @@ class _Bringing:
     def __call__(self, piece: TablePiece) -> Iterator[Bundle]:
         salt = self.draws.stream(TOGETHER).words(0, 1)[0]
         for batch, first in piece.batches(self.columns):
-            persons = _named(dense(batch.column(self.person)))
-            words: Words = np.zeros(len(persons), dtype=np.uint64)
-            words[persons.is_valid().to_numpy(zero_copy_only=False)] = value_words(persons.drop_null(), salt)
-            rows: Rows = {ORDER: words, PERSON: persons}
+            persons = _normalize_persons(decode_dictionary(batch.column(self.person)))
+            random_keys: RandomBits = np.zeros(len(persons), dtype=np.uint64)
+            random_keys[persons.is_valid().to_numpy(zero_copy_only=False)] = hash_values(persons.drop_null(), salt)
+            rows: Rows = {ORDER: random_keys, PERSON: persons}
             if self.chooses:
                 rows[ROW] = np.arange(first, first + len(persons))
-                rows[WORD] = self.draws.stream(PURPOSE).words(first, len(persons))
+                rows[RANDOM_KEY] = self.draws.stream(PURPOSE).words(first, len(persons))
             if self.column is not None:
-                rows[PLACE] = _without_nan(dense(batch.column(self.column)))
+                rows[PLACE] = _replace_nan(decode_dictionary(batch.column(self.column)))
             yield from split(self.layout, rows)
 
 
@@ -221,25 +221,25 @@ class _Together:
             for bundle in bundles:
                 gathered.add(bundle)
             if not gathered.is_empty:
-                yield from ordered(
+                yield from map_in_order(
                     pool, threads, lambda number: self._counted(gathered.part(number)), range(self.layout.parts)
                 )
 
     def _counted(self, rows: Rows) -> Counted:
-        codes, values = local_codes(rows[PERSON])
+        codes, values = encode_batch_values(rows[PERSON])
         counts = np.bincount(codes, minlength=len(values) + 1)
-        known, missing = counts[:-1], int(counts[-1])
+        person_counts, missing = counts[:-1], int(counts[-1])
         chosen = self._chosen(rows, codes) if ROW in rows and not missing else np.zeros(0, dtype=np.int64)
-        repeated = int((known > self.rows.most).sum())
-        return Counted(int((known > 0).sum()), repeated, int(known.max(initial=0)), missing, chosen)
+        repeated = int((person_counts > self.rows.most).sum())
+        return Counted(int((person_counts > 0).sum()), repeated, int(person_counts.max(initial=0)), missing, chosen)
 
     def _chosen(self, rows: Rows, codes: Codes) -> Places:
         """Of each person as many rows as are published: the first by place, then by word."""
-        keys = [rows[ROW], rows[WORD]]
+        keys = [rows[ROW], rows[RANDOM_KEY]]
         if PLACE in rows and self.rows.one_row is not None:
-            places = _numbers(rows[PLACE])
+            places = _convert_to_integers(rows[PLACE])
             keys += [
-                ~places if self.rows.one_row.which is Which.LAST else places,
+                ~places if self.rows.one_row.which is RowChoice.LAST else places,
                 rows[PLACE].is_null().to_numpy(False),
             ]
         order = np.lexsort([*keys, codes])
@@ -273,7 +273,7 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
         )
 
 
-def _numbers(places: pa.Array) -> npt.NDArray[Any]:
+def _convert_to_integers(places: pa.Array) -> npt.NDArray[Any]:
     """Whole numbers in the order of the places: of numbers with a fraction, their bits."""
     if pa.types.is_decimal(places.type):
         places = places.cast(pa.float64())
@@ -285,15 +285,15 @@ def _numbers(places: pa.Array) -> npt.NDArray[Any]:
     return np.asarray(places.fill_null(0).to_numpy(zero_copy_only=False))
 
 
-def _named(persons: pa.Array) -> pa.Array:
+def _normalize_persons(persons: pa.Array) -> pa.Array:
     """Who persons are: an empty text and what is no number are nobody, and spaces around a text are no part of it."""
     if not pa.types.is_string(persons.type):
-        return _without_nan(persons)
+        return _replace_nan(persons)
     trimmed = pc.utf8_trim_whitespace(persons)
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
 
 
-def _without_nan(numbers: pa.Array) -> pa.Array:
+def _replace_nan(numbers: pa.Array) -> pa.Array:
     """What is no number is missing."""
     if not pa.types.is_floating(numbers.type):
         return numbers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato._core.arrays import Counts, Numbers
-from sfumato._request.histogram import margins
+from sfumato._request.histogram import compute_margins
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Offset:
     ranks_after: Counts | None = None
 
 
-def offsets(pieces: Iterable[PieceCounts], ranked: Sequence[int]) -> Iterator[Offset]:
+def compute_offsets(pieces: Iterable[PieceCounts], ranked: Sequence[int]) -> Iterator[Offset]:
     """Add up the pieces in their order; records are ranked by the values of columns of these sizes, if by any."""
     first_row, before = 0, np.zeros(sum(ranked), dtype=np.int64)
     for piece in pieces:
         if not ranked:
             yield Offset(first_row, piece.rows)
         else:
-            after = before + np.concatenate(margins(piece.counts.astype(np.int64), ranked))
+            after = before + np.concatenate(compute_margins(piece.counts.astype(np.int64), ranked))
             yield Offset(first_row, piece.rows, before, after)
             before = after
         first_row += piece.rows

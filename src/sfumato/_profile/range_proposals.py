@@ -36,29 +36,29 @@ def round_numbers(numbers: npt.NDArray[np.float64], *, is_whole: bool) -> tuple[
     # By their digits: 0.6 / 0.2 is below 3 in floating-point numbers, and 0.6 would be an edge.
     first, last = math.floor(Decimal(repr(low)) / unit) + 1, math.ceil(Decimal(repr(high)) / unit) - 1
     inner = [format(unit * number, "f") for number in range(first, last + 1)]
-    return _between("0" if numbers.min() >= 0 else "-inf", inner, "inf")
+    return _join_edges("0" if numbers.min() >= 0 else "-inf", inner, "inf")
 
 
 def round_days(days: npt.NDArray[np.int64]) -> tuple[str, ...]:
     """Edges for dates, given in days since 1970: firsts of months, between the turns of two centuries."""
-    low, high = (_date(int(day)) for day in np.quantile(days, ORDINARY, method="nearest"))
+    low, high = (_convert_to_date(int(day)) for day in np.quantile(days, ORDINARY, method="nearest"))
     months = [12 * day.year + day.month - 1 for day in (low, high)]
     step = next((step for step in MONTHS if step * RANGES >= months[1] - months[0]), MONTHS[-1])
     starts = range(months[0] // step * step + step, months[1] + 1, step)
     inner = [f"{month // 12:04d}-{month % 12 + 1:02d}-01" for month in starts]
-    smallest, largest = (_date(int(day)) for day in (days.min(), days.max()))
+    smallest, largest = (_convert_to_date(int(day)) for day in (days.min(), days.max()))
     inner = [day for day in inner if day not in (str(smallest), str(largest))]
     first = FIRST_DAY if smallest >= FIRST_DAY else datetime.date.min
     last = LAST_DAY if largest <= LAST_DAY else datetime.date.max
-    return _between(str(first), [day for day in inner if str(first) < day < str(last)], str(last))
+    return _join_edges(str(first), [day for day in inner if str(first) < day < str(last)], str(last))
 
 
-def _date(days: int) -> datetime.date:
+def _convert_to_date(days: int) -> datetime.date:
     """A date from days since 1970; the nearest there is for those of other ages."""
     ordinal = datetime.date(1970, 1, 1).toordinal() + days
     return datetime.date.fromordinal(min(max(ordinal, 1), datetime.date.max.toordinal()))
 
 
-def _between(first: str, inner: Sequence[str], last: str) -> tuple[str, ...]:
+def _join_edges(first: str, inner: Sequence[str], last: str) -> tuple[str, ...]:
     """All edges, if there is more than one range."""
     return (first, *inner, last) if inner else ()

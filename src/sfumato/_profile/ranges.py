@@ -13,15 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes
-from sfumato._records.column_codes import local_codes
+from sfumato._records.column_codes import encode_batch_values
 from sfumato._request.schema import Bins
 from sfumato.errors import SchemaError
 
 
-def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
+def assign_bins(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
     """Put each value into its bin; a value outside all bins is refused."""
-    codes, values = local_codes(column)
-    places = _places(values, bins, name)
+    codes, values = encode_batch_values(column)
+    places = _find_bins(values, bins, name)
     outside = int(np.append(places < 0, False).take(codes).sum())
     if outside:
         raise SchemaError(
@@ -32,20 +32,20 @@ def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
 
 
-def _places(values: pa.Array, bins: Bins, name: str) -> npt.NDArray[np.int64]:
+def _find_bins(values: pa.Array, bins: Bins, name: str) -> npt.NDArray[np.int64]:
     """The bin of each distinct value; -1 outside, and for the missing value."""
-    numbers, starts, end = _comparable(values, bins, name)
+    numbers, starts, end = _make_comparable(values, bins, name)
     places = np.searchsorted(starts, numbers, side="right") - 1
     is_outside = (numbers > end) | (numbers != numbers)  # noqa: PLR0124 - not a number
     return np.where(is_outside.astype(np.bool_), -1, places)
 
 
-def _comparable(values: pa.Array, bins: Bins, name: str) -> tuple[Codes, Codes, Any]:
+def _make_comparable(values: pa.Array, bins: Bins, name: str) -> tuple[Codes, Codes, Any]:
     """The values, the starts of the bins and the end of the last, as numbers that compare exactly."""
     edges: list[Any] = list(bins.values)
     kind = values.type
     if isinstance(edges[0], datetime.date) and (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
-        edges = [_since_1970(edge, kind) for edge in edges]
+        edges = [_convert_edge(edge, kind) for edge in edges]
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     elif isinstance(edges[0], datetime.date) or not (pa.types.is_integer(kind) or is_fractional(kind)):
         raise SchemaError(
@@ -70,7 +70,7 @@ def is_fractional(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _since_1970(edge: datetime.date, kind: pa.DataType) -> Fraction:
+def _convert_edge(edge: datetime.date, kind: pa.DataType) -> Fraction:
     """An edge in days, or in the unit of a timestamp, since 1970; an edge without an offset is in UTC."""
     moment = edge if isinstance(edge, datetime.datetime) else datetime.datetime.combine(edge, datetime.time())
     if moment.tzinfo is not None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Words
-from sfumato._records.column_codes import RawColumn, Sensitive, TableColumn, in_arrow, local_codes
+from sfumato._core.arrays import Codes, RandomBits
+from sfumato._records.column_codes import RawColumn, Sensitive, TableColumn, convert_to_arrow, encode_batch_values
 
 MOST_RECORDS = 200_000
 SURELY = 8
@@ -54,67 +54,69 @@ class Sampler:
         if expected is not None and expected > 2 * self.most:
             enough = self.most + SURELY * math.isqrt(self.most)
             self.below = np.uint64(enough * (1 << 64) // expected)
-        self.taken: list[tuple[pa.RecordBatch, Words]] = []
+        self.taken: list[tuple[pa.RecordBatch, RandomBits]] = []
 
-    def add(self, batch: pa.RecordBatch, words: Words) -> None:
+    def add(self, batch: pa.RecordBatch, words: RandomBits) -> None:
         """Take the records of a batch that may be among the smallest, and let go of those that are not any more."""
         if self.below is not None:
             chosen = np.flatnonzero(words < self.below)
             if len(chosen) < len(words):
-                batch, words = batch.take(in_arrow(chosen)), words[chosen]
-        columns = list(map(_unifiable, batch.columns))
+                batch, words = batch.take(convert_to_arrow(chosen)), words[chosen]
+        columns = list(map(_normalize_dictionary, batch.columns))
         self.taken.append((pa.RecordBatch.from_arrays(columns, names=batch.schema.names), words))
-        if sum(len(each) for _, each in self.taken) > 2 * self.most:
+        if sum(len(batch_keys) for _, batch_keys in self.taken) > 2 * self.most:
             self._prune()
 
     def merge(self, other: Sampler) -> None:
         """Add what was collected elsewhere."""
-        for batch, words in other.taken:
-            self.add(batch, words)
+        for batch, random_keys in other.taken:
+            self.add(batch, random_keys)
 
     def result(self) -> pa.Table:
         """The records, in the order of their words."""
-        if not any(len(words) for _, words in self.taken):
+        if not any(len(random_keys) for _, random_keys in self.taken):
             return self.schema.empty_table()
         self._prune()
-        ((batch, words),) = self.taken
-        return pa.Table.from_batches([batch]).take(in_arrow(np.argsort(words, kind="stable")))
+        ((batch, random_keys),) = self.taken
+        return pa.Table.from_batches([batch]).take(convert_to_arrow(np.argsort(random_keys, kind="stable")))
 
     def _prune(self) -> None:
-        words = np.concatenate([each for _, each in self.taken])
+        random_keys = np.concatenate([batch_keys for _, batch_keys in self.taken])
         table = pa.Table.from_batches([batch for batch, _ in self.taken]).unify_dictionaries().combine_chunks()
-        if len(words) > self.most:
-            chosen = np.argpartition(words, self.most - 1)[: self.most]
-            table, words = table.take(in_arrow(chosen)).combine_chunks(), words[chosen]
-            self.below = words.max()
+        if len(random_keys) > self.most:
+            chosen = np.argpartition(random_keys, self.most - 1)[: self.most]
+            table, random_keys = table.take(convert_to_arrow(chosen)).combine_chunks(), random_keys[chosen]
+            self.below = random_keys.max()
         (batch,) = table.to_batches()
-        self.taken = [(batch, words)]
+        self.taken = [(batch, random_keys)]
 
 
-def coded(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitive, total: int) -> Sample:
+def encode_sample(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitive, total: int) -> Sample:
     """The records as codes; a column of too many values to be numbered in the table is numbered here."""
     parts = {part.name for part in sensitive.parts}
     arrays = {name: records.column(name).combine_chunks() for name in records.column_names}
-    found = {}
+    codes_by_column = {}
     for column in columns:
         if column.name not in parts:
-            array = _whole(arrays[column.name])
-            found[column.name] = local_codes(array)[0] if isinstance(column, RawColumn) else column.encode(array)
-    return Sample(found, sensitive.encode({name: _whole(arrays[name]) for name in parts}), total)
+            array = _combine_chunks(arrays[column.name])
+            codes_by_column[column.name] = (
+                encode_batch_values(array)[0] if isinstance(column, RawColumn) else column.encode(array)
+            )
+    return Sample(codes_by_column, sensitive.encode({name: _combine_chunks(arrays[name]) for name in parts}), total)
 
 
-def _unifiable(column: pa.Array) -> pa.Array:
+def _normalize_dictionary(column: pa.Array) -> pa.Array:
     """A column whose dictionary Arrow can unify with another one: codes of one width, and no missing entry."""
     if not pa.types.is_dictionary(column.type):
         return column
     indices, values = column.indices, column.dictionary
     if values.null_count:
-        codes, values = local_codes(column)
+        codes, values = encode_batch_values(column)
         indices = pa.array(codes, mask=codes == len(values))
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values.cast(column.type.value_type))
 
 
-def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array, however many pieces there were."""
     if not isinstance(array, pa.ChunkedArray):
         return array

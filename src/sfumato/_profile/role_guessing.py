@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from sfumato._core.cell_values import field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
-from sfumato._profile.column_checks import loneliness
+from sfumato._profile.column_checks import explain_uniqueness
 from sfumato._profile.range_proposals import round_days, round_numbers
 from sfumato._profile.ranges import is_fractional
 from sfumato._profile.table_profile import ColumnProfile
@@ -29,8 +29,8 @@ from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import AS_USUAL, POINT, ReadOptions
 from sfumato._readers.sources import Source
 from sfumato._readers.standard_input import MARK as STANDARD_INPUT
-from sfumato._readers.type_inference import OVERSIZED, looks_like_commas
-from sfumato._records.column_codes import dense, local_codes
+from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
+from sfumato._records.column_codes import decode_dictionary, encode_batch_values
 from sfumato._request.schema import Role
 from sfumato.errors import SchemaError, SourceError
 
@@ -127,18 +127,18 @@ class TableGuess:
     def with_telling(self, telling: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
         """The same, where some columns tell another: they are left out if that one is surely sensitive."""
         columns = []
-        for each in self.columns:
-            if each.name not in telling or each.role is not Role.PUBLIC:
-                columns.append(each)
+        for column in self.columns:
+            if column.name not in telling or column.role is not Role.PUBLIC:
+                columns.append(column)
                 continue
             remark = f"tells {sensitive!r}, which no protection of that column hides"
-            marked = each.remarked(remark if is_sure else f"{remark}: leave it out if that one is sensitive")
+            marked = column.remarked(remark if is_sure else f"{remark}: leave it out if that one is sensitive")
             columns.append(replace(marked, role=Role.DROPPED) if is_sure else marked)
         return replace(self, columns=tuple(columns))
 
     def of(self, *roles: Role) -> tuple[ColumnGuess, ...]:
         """The columns that may have one of some roles."""
-        return tuple(each for each in self.columns if each.role in roles)
+        return tuple(column for column in self.columns if column.role in roles)
 
 
 def guess_table(table: str | Path, *, read: ReadOptions = AS_USUAL) -> tuple[TableGuess, pa.Table]:
@@ -146,22 +146,24 @@ def guess_table(table: str | Path, *, read: ReadOptions = AS_USUAL) -> tuple[Tab
 
     To open a CSV file is to read all of it, so it is opened once more at most: when it is known how it is to be read.
     """
-    source = _opened(table, read)
-    rows = _first_rows(source)
-    marks = {name: _marks(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
-    found = [text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in each for each in marks.values())]
-    missing = tuple(text for text in found if text in MARKS)
+    source = _open_table(table, read)
+    rows = _read_first_rows(source)
+    marks = {name: _find_marks(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    present_marks = [
+        text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in column_marks for column_marks in marks.values())
+    ]
+    missing = tuple(text for text in present_marks if text in MARKS)
     has_commas = isinstance(source, CsvSource) and any(_has_commas(column, missing) for column in rows.columns)
     decimal = "," if has_commas else POINT
     if missing or has_commas:
-        source = _opened(table, replace(read, missing=missing, decimal=decimal))
-        rows = _first_rows(source)
-    held = dict(
+        source = _open_table(table, replace(read, missing=missing, decimal=decimal))
+        rows = _read_first_rows(source)
+    columns_by_name = dict(
         zip(rows.column_names, rows.columns, strict=True)
     )  # looked up by name, a table takes its width each time
-    guesses = [_guess(field.name, field.type, held.get(field.name), marks) for field in source.schema]
-    columns = _ordered_within_persons(_one_person(guesses), rows)
-    doubtful = tuple(text for text in found if text not in MARKS)
+    guesses = [_guess(field.name, field.type, columns_by_name.get(field.name), marks) for field in source.schema]
+    columns = _check_order_within_persons(_leave_out_rival_persons(guesses), rows)
+    doubtful = tuple(text for text in present_marks if text not in MARKS)
     return TableGuess(columns, missing, doubtful, decimal), rows
 
 
@@ -169,17 +171,17 @@ def _has_commas(column: pa.ChunkedArray, missing: Sequence[str]) -> bool:
     if not pa.types.is_string(column.type):
         return False
     values = column.unique()
-    return looks_like_commas(values.filter(pc.invert(pc.is_in(values, pa.array(missing, pa.string())))))
+    return has_decimal_commas(values.filter(pc.invert(pc.is_in(values, pa.array(missing, pa.string())))))
 
 
-def _opened(table: str | Path, read: ReadOptions) -> Source:
+def _open_table(table: str | Path, read: ReadOptions) -> Source:
     if str(table) == STANDARD_INPUT:
         raise SourceError("a request file names its table, and standard input has no name; give a file.")
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # what is spooled there has no name any more
         return open_source(table, Path(folder) / "spool", read=read)
 
 
-def _first_rows(source: Source) -> pa.Table:
+def _read_first_rows(source: Source) -> pa.Table:
     """The first rows of the columns whose types can be published."""
     names = source.schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -187,7 +189,7 @@ def _first_rows(source: Source) -> pa.Table:
     wanted = [name for name in names if _is_publishable(source.schema.field(name).type)]
     batches, rows = [], 0
     for batch in source.batches(wanted, BATCH_ROWS):
-        batches.append(pa.RecordBatch.from_arrays(list(map(dense, batch.columns)), names=wanted))
+        batches.append(pa.RecordBatch.from_arrays(list(map(decode_dictionary, batch.columns)), names=wanted))
         rows += batch.num_rows
         if rows >= MOST_ROWS:
             break
@@ -200,7 +202,7 @@ def _is_publishable(kind: pa.DataType) -> bool:
     return kind != OVERSIZED and field_type(kind) is not None
 
 
-def _marks(column: pa.ChunkedArray) -> frozenset[str]:
+def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
     """The usual marks that a column of texts holds; nothing else of it is looked at."""
     if not pa.types.is_string(column.type):
         return frozenset()
@@ -221,13 +223,13 @@ def _guess(
     profile, rows = _profile(name, column), len(column)
     letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
     is_kept = pa.types.is_string(kind) or pa.types.is_integer(kind)
-    found = ColumnGuess(
+    guess = ColumnGuess(
         name,
         Role.PUBLIC,
         tuple(
             f'"{mark}" {"is" if mark in MARKS else "may be"} a missing value' for mark in sorted(marks.get(name, ()))
         ),
-        _edges(profile),
+        _propose_edges(profile),
         repeats=bool((profile.counts > 1).any()),
         is_ordered=pa.types.is_integer(kind) or pa.types.is_temporal(kind),
         is_time=pa.types.is_temporal(kind),
@@ -235,33 +237,33 @@ def _guess(
     )
     if is_kept and len(profile.values) and PERSON.fullmatch(letters):
         lacking = ("some rows have none, which have to be completed or removed",) if profile.missing else ()
-        return replace(found.remarked(*lacking), role=Role.PERSON, edges=())
+        return replace(guess.remarked(*lacking), role=Role.PERSON, edges=())
     if NAMING.fullmatch(letters):
-        return _left_out(found, "names people")
-    if is_kept and not found.repeats and not profile.missing and rows > 1:
-        return _left_out(found, "no value occurs twice")
-    if reasons := _reasons(profile, rows, has_edges=bool(found.edges)):
-        is_person = is_kept and found.repeats and not found.edges and loneliness(profile, rows) is not None
-        return replace(found.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
-    how = "published in ranges" if found.is_ranged else "many different values: better in ranges"
-    return found.remarked(f"{how}, see [bins] below") if found.edges else found
+        return _mark_as_left_out(guess, "names people")
+    if is_kept and not guess.repeats and not profile.missing and rows > 1:
+        return _mark_as_left_out(guess, "no value occurs twice")
+    if reasons := _list_reasons(profile, rows, has_edges=bool(guess.edges)):
+        is_person = is_kept and guess.repeats and not guess.edges and explain_uniqueness(profile, rows) is not None
+        return replace(guess.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
+    how = "published in ranges" if guess.is_ranged else "many different values: better in ranges"
+    return guess.remarked(f"{how}, see [bins] below") if guess.edges else guess
 
 
-def _left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
+def _mark_as_left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
     """A column that names somebody: an identifier, unless its values repeat, which would be told of persons."""
     return replace(guess.remarked(remark), role=Role.DROPPED if guess.repeats else Role.IDENTIFIER, edges=())
 
 
 def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
-    codes, values = local_codes(column.combine_chunks())
+    codes, values = encode_batch_values(column.combine_chunks())
     counts = np.bincount(codes, minlength=len(values) + 1)
     return ColumnProfile(name, values.type, values, counts[:-1], int(counts[-1]), False)
 
 
-def _edges(profile: ColumnProfile) -> tuple[str, ...]:
+def _propose_edges(profile: ColumnProfile) -> tuple[str, ...]:
     """Round edges for a quantity or a date of many values."""
-    kind, words = profile.type, re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1 \2", profile.name).lower())
-    if len(profile.values) <= MANY_NUMBERS or not CODES.isdisjoint(words):
+    kind, name_words = profile.type, re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1 \2", profile.name).lower())
+    if len(profile.values) <= MANY_NUMBERS or not CODES.isdisjoint(name_words):
         return ()
     if pa.types.is_integer(kind) or is_fractional(kind):
         numbers = pc.cast(profile.values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -272,14 +274,14 @@ def _edges(profile: ColumnProfile) -> tuple[str, ...]:
     return ()
 
 
-def _reasons(profile: ColumnProfile, rows: int, *, has_edges: bool) -> list[str]:
+def _list_reasons(profile: ColumnProfile, rows: int, *, has_edges: bool) -> list[str]:
     """Why a column is better left out."""
     reasons = []
     if profile.missing == rows:
         reasons.append("holds no value at all")
     elif 2 * profile.missing > rows:
         reasons.append("mostly missing")
-    if len(profile.values) and loneliness(profile, rows):
+    if len(profile.values) and explain_uniqueness(profile, rows):
         reasons.append(
             "nearly unique as it is: could be published in ranges, see [bins] below" if has_edges else "nearly unique"
         )
@@ -291,22 +293,24 @@ def _reasons(profile: ColumnProfile, rows: int, *, has_edges: bool) -> list[str]
     return reasons
 
 
-def _one_person(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGuess, ...]:
+def _leave_out_rival_persons(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGuess, ...]:
     """Where several columns may say whose row it is, all of them are left out, and none is named."""
-    if sum(each.role is Role.PERSON for each in guesses) <= 1:
+    if sum(guess.role is Role.PERSON for guess in guesses) <= 1:
         return tuple(guesses)
     return tuple(
-        replace(_left_out(each, "may say whose row it is"), may_be_person=True) if each.role is Role.PERSON else each
-        for each in guesses
+        replace(_mark_as_left_out(guess, "may say whose row it is"), may_be_person=True)
+        if guess.role is Role.PERSON
+        else guess
+        for guess in guesses
     )
 
 
-def _ordered_within_persons(guesses: Sequence[ColumnGuess], rows: pa.Table) -> tuple[ColumnGuess, ...]:
+def _check_order_within_persons(guesses: Sequence[ColumnGuess], rows: pa.Table) -> tuple[ColumnGuess, ...]:
     """Nobody's rows stand in an order by what is the same in all of them, as a date of birth is."""
-    person = next((each.name for each in guesses if each.role is Role.PERSON), None)
-    ordered = [each.name for each in guesses if each.is_ordered and each.name != person]
+    person = next((guess.name for guess in guesses if guess.role is Role.PERSON), None)
+    ordered = [guess.name for guess in guesses if guess.is_ordered and guess.name != person]
     if person is None or not ordered:
         return tuple(guesses)
     ends = rows.group_by(person).aggregate([(name, end) for name in ordered for end in ("min", "max")])
     differ = {name for name in ordered if pc.any(pc.not_equal(ends[f"{name}_min"], ends[f"{name}_max"])).as_py()}
-    return tuple(replace(each, is_ordered=each.is_ordered and each.name in differ) for each in guesses)
+    return tuple(replace(guess, is_ordered=guess.is_ordered and guess.name in differ) for guess in guesses)

@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Counts, Numbers, Words
+from sfumato._core.arrays import Counts, Numbers, RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine, TablePiece
 from sfumato._engines.shuffle import ORDER
 from sfumato._profile.batch_preparation import Preparation
-from sfumato._profile.equivalence_classes import Alike, Combinations, KnownWords
-from sfumato._profile.joint_counts import counted_together
+from sfumato._profile.equivalence_classes import ClassSizeShares, Combinations, KnownWords
+from sfumato._profile.joint_counts import count_and_hash_columns
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import PURPOSE, Sampler
 from sfumato._readers.sources import Source
-from sfumato._records.column_codes import in_arrow, local_codes
+from sfumato._records.column_codes import convert_to_arrow, encode_batch_values
 from sfumato._request.schema import NullPolicy
 
 MOST_VALUES = 1 << 20
@@ -69,9 +69,9 @@ class Profile:
     columns: dict[str, ColumnProfile]
     records: pa.Table
     """Some records, or all of them if they are not many."""
-    alike: Alike
+    alike: ClassSizeShares
     """How many records are alone with their public columns."""
-    alike_before: Alike | None
+    alike_before: ClassSizeShares | None
     """The same before columns were put into bins, if any were."""
     left_out: int = 0
     """How many rows of the table are not among them."""
@@ -123,20 +123,22 @@ class Profiler:
         self.pieces: list[PieceCounts] = []
         """Those that were merged; by the places of the values in order of their first appearance."""
 
-    def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, words: Words) -> None:
+    def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, words: RandomBits) -> None:
         """Count a batch; `raw` has the same rows before they were prepared, and each has a word to be sampled by."""
-        known = self.counting.words
-        coded = {name: local_codes(prepared.column(name)) for name in self.counters}
-        public = {name: (codes, known[name](values)) for name, (codes, values) in coded.items() if name in known}
-        counts, hashes = counted_together(public, len(words))
+        value_hashes = self.counting.words
+        coded = {name: encode_batch_values(prepared.column(name)) for name in self.counters}
+        public = {
+            name: (codes, value_hashes[name](values)) for name, (codes, values) in coded.items() if name in value_hashes
+        }
+        counts, hashes = count_and_hash_columns(public, len(words))
         self.after.add(hashes)
         for name, counter in self.counters.items():
             codes, values = coded[name]
             counter.add(values, counts[name] if name in counts else np.bincount(codes, minlength=len(values) + 1))
-        if binned := [name for name in self.counting.binned if name in known]:
-            raw_codes = {name: local_codes(raw.column(name)) for name in binned}
-            before = {name: (codes, known[name](values)) for name, (codes, values) in raw_codes.items()}
-            self.before.add(counted_together({**public, **before}, len(words))[1])
+        if binned := [name for name in self.counting.binned if name in value_hashes]:
+            raw_codes = {name: encode_batch_values(raw.column(name)) for name in binned}
+            before = {name: (codes, value_hashes[name](values)) for name, (codes, values) in raw_codes.items()}
+            self.before.add(count_and_hash_columns({**public, **before}, len(words))[1])
         self.sampler.add(prepared.select(self.counting.kept), words)
         self.rows += len(words)
 
@@ -145,28 +147,30 @@ class Profiler:
         self.read += other.read
         self.rows += other.rows
         places = {name: counter.merge(other.counters[name]) for name, counter in self.counters.items()}
-        mine, theirs = (each.counters[self.counting.sensitive] for each in (self, other))
+        mine, theirs = (profiler.counters[self.counting.sensitive] for profiler in (self, other))
         where = np.roll(places[self.counting.sensitive], 1)
         for piece in other.pieces or [PieceCounts(other.rows, theirs.counts)]:
-            held = np.zeros(len(mine.counts), dtype=np.min_scalar_type(piece.counts.max(initial=0)))
-            held[where[: len(piece.counts)]] = piece.counts[: len(where)]
-            self.pieces.append(PieceCounts(piece.rows, held))
+            piece_counts = np.zeros(len(mine.counts), dtype=np.min_scalar_type(piece.counts.max(initial=0)))
+            piece_counts[where[: len(piece.counts)]] = piece.counts[: len(where)]
+            self.pieces.append(PieceCounts(piece.rows, piece_counts))
         self.sampler.merge(other.sampler)
         self.after.merge(other.after)
         self.before.merge(other.before)
 
     def result(self, rows_each: int = 1) -> Profile:
         """The profile of all rows added; persons have up to so many rows each."""
-        columns = {name: each.result() for name, each in self.counters.items()}
+        columns = {name: entry.result() for name, entry in self.counters.items()}
         has_bins = bool(set(self.counting.binned) & set(self.counting.salts))
         before = self.before.result(self.rows, rows_each) if has_bins else None
         after = self.after.result(self.rows, rows_each)
         order = np.append(self.counters[self.counting.sensitive].order() + 1, 0)
-        pieces = tuple(PieceCounts(each.rows, _padded(each.counts, len(order)).take(order)) for each in self.pieces)
+        pieces = tuple(
+            PieceCounts(entry.rows, _pad_counts(entry.counts, len(order)).take(order)) for entry in self.pieces
+        )
         return Profile(self.rows, columns, self.sampler.result(), after, before, self.read - self.rows, pieces)
 
 
-def _padded(counts: Numbers, size: int) -> Numbers:
+def _pad_counts(counts: Numbers, size: int) -> Numbers:
     return np.pad(counts, (0, max(size - len(counts), 0)))
 
 
@@ -190,7 +194,7 @@ class _Counter:
         not of this table, and must not be published.
         """
         if not counts[:-1].all():
-            values, counts = values.filter(in_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
+            values, counts = values.filter(convert_to_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
         places = MISSING if self.is_wide else np.append(self._places(values), 0)
         if self.is_wide:  # perhaps since these
             self._look(values)
@@ -227,12 +231,12 @@ class _Counter:
         return self._last[1]
 
     def _new_places(self, values: pa.Array) -> Counts:
-        found = pc.index_in(values, self.values) if len(self.values) else pa.nulls(len(values), pa.int32())
-        is_new = found.is_null()
+        value_places = pc.index_in(values, self.values) if len(self.values) else pa.nulls(len(values), pa.int32())
+        is_new = value_places.is_null()
         fresh = values.filter(is_new)
-        places: Counts = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        places: Counts = value_places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         places[is_new.to_numpy(zero_copy_only=False)] = len(self.values) + 1 + np.arange(len(fresh))
-        self.bytes += _text_bytes(fresh)
+        self.bytes += _count_text_bytes(fresh)
         if len(self.values) + len(fresh) > MOST_VALUES or self.bytes > MOST_BYTES:
             self._widen()
         elif len(fresh):
@@ -249,7 +253,7 @@ class _Counter:
         self._look(self.values)
         order = self.order()
         missing = int(self.counts[0])
-        values = self.values.take(in_arrow(order))
+        values = self.values.take(convert_to_arrow(order))
         return ColumnProfile(
             self.name,
             values.type,
@@ -262,7 +266,7 @@ class _Counter:
         )
 
 
-def _text_bytes(values: pa.Array) -> int:
+def _count_text_bytes(values: pa.Array) -> int:
     """How many bytes texts have; other values are short."""
     return (pc.sum(pc.binary_length(values)).as_py() or 0) if pa.types.is_string(values.type) else 0
 
@@ -277,20 +281,22 @@ def profile(engine: Engine, source: Source, preparation: Preparation, draws: Dra
     expected = None if schema.nulls is NullPolicy.DROP else source.rows
     counting = Counting(types, schema.sensitive, parts, tuple(schema.bins), draws, expected)
     whole = Profiler(counting)
-    for piece in engine.each(partial(_profiled, counting, preparation), engine.pieces(source, preparation.columns)):
+    for piece in engine.each(
+        partial(_profile_piece, counting, preparation), engine.pieces(source, preparation.columns)
+    ):
         whole.merge(piece)
         engine.progress("counting", whole.read, source.rows)
     return whole.result(schema.person_rows.most)
 
 
-def _profiled(counting: Counting, preparation: Preparation, piece: TablePiece) -> Profiler:
+def _profile_piece(counting: Counting, preparation: Preparation, piece: TablePiece) -> Profiler:
     """Count one piece by itself."""
-    found, stream = Profiler(counting), counting.draws.stream(PURPOSE)
+    profiler, stream = Profiler(counting), counting.draws.stream(PURPOSE)
     for batch, first in piece.batches(preparation.columns):
         # A record has the word of its number before rows are left out, which no other piece has to be known for.
-        words = in_arrow(stream.words(first, batch.num_rows))
-        kept = preparation.kept(batch.append_column(ORDER, words))
-        prepared = preparation.with_compound(preparation.prepared(kept))
-        found.add(prepared, kept, kept.column(ORDER).to_numpy())
-        found.read += batch.num_rows
-    return found
+        random_keys = convert_to_arrow(stream.words(first, batch.num_rows))
+        kept_batch = preparation.kept(batch.append_column(ORDER, random_keys))
+        prepared = preparation.with_compound(preparation.prepared(kept_batch))
+        profiler.add(prepared, kept_batch, kept_batch.column(ORDER).to_numpy())
+        profiler.read += batch.num_rows
+    return profiler

@@ -15,15 +15,21 @@ from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine
 from sfumato._engines.scan_cache import KeptSource
 from sfumato._profile.batch_preparation import Preparation
-from sfumato._profile.column_checks import check_lines, check_rows, check_types, sensitive_domain, table_columns
-from sfumato._profile.declared_domains import groups_of, typed_domain
-from sfumato._profile.equivalence_classes import Uniqueness, alone_without
+from sfumato._profile.column_checks import (
+    check_lines,
+    check_rows,
+    check_types,
+    decide_sensitive_domain,
+    decide_table_columns,
+)
+from sfumato._profile.declared_domains import list_groups, make_typed_domain
+from sfumato._profile.equivalence_classes import Uniqueness, compute_unique_without
 from sfumato._profile.persons import Grouping, check_identifier
 from sfumato._profile.piece_offsets import PieceCounts
-from sfumato._profile.record_sample import Sample, coded
+from sfumato._profile.record_sample import Sample, encode_sample
 from sfumato._profile.table_profile import Profile
 from sfumato._profile.table_profile import profile as first_pass
-from sfumato._profile.table_warnings import comma_notices, mark_notices, notices
+from sfumato._profile.table_warnings import list_warnings, warn_of_decimal_commas, warn_of_missing_markers
 from sfumato._readers.csv_files import CsvSource
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import Sensitive, TableColumn
@@ -86,41 +92,43 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         source = KeptSource(source, folder, engine.means(1).memory // KEPT_SHARE)
     is_missing_told = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
     groups = {
-        name: groups_of(schema.hierarchies[name], level, with_missing=is_missing_told)
+        name: list_groups(schema.hierarchies[name], level, with_missing=is_missing_told)
         for name, level in schema.publish_at.items()
     }
-    preparation = Preparation(schema, names, _domains(schema, names, text), groups)
+    preparation = Preparation(schema, names, _make_declared_domains(schema, names, text), groups)
     profile = first_pass(engine, source, preparation, draws)
     check_rows(profile)
     if is_csv:
         check_lines(profile, schema)
-    columns = table_columns(profile, schema)
-    sensitive = sensitive_domain(profile, schema, columns, most_combinations)
+    columns = decide_table_columns(profile, schema)
+    sensitive = decide_sensitive_domain(profile, schema, columns, most_combinations)
     histogram, pieces = _histogram(profile, schema, sensitive)
-    sample = coded(profile.records, columns, sensitive, histogram.total)
+    sample = encode_sample(profile.records, columns, sensitive, histogram.total)
     uniqueness = Uniqueness(
         profile.alike,
         profile.alike_before,
-        alone_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.most),
+        compute_unique_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.most),
         sample.records,
     )
-    said = [*notices(schema, profile.left_out, persons), *mark_notices(profile)]
+    warnings = [*list_warnings(schema, profile.left_out, persons), *warn_of_missing_markers(profile)]
     if is_csv:
-        said += comma_notices(profile)
-    return Survey(source, persons, preparation, columns, sensitive, histogram, pieces, sample, uniqueness, tuple(said))
+        warnings += warn_of_decimal_commas(profile)
+    return Survey(
+        source, persons, preparation, columns, sensitive, histogram, pieces, sample, uniqueness, tuple(warnings)
+    )
 
 
-def _domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
+def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
     """The declared domains, in their types; merging rare values does not change the type of the others."""
-    found = {}
+    domains = {}
     for name in (name for name in names if name in schema.domains):
         merged = schema.merged.get(name)
         was_text = merged is not None and any(isinstance(value, str) for value in merged.values)
-        found[name] = typed_domain(name, schema.domains[name], is_text=was_text or name in text)
-    return found
+        domains[name] = make_typed_domain(name, schema.domains[name], is_text=was_text or name in text)
+    return domains
 
 
-def _places(profile: Profile, sensitive: Sensitive) -> Counts:
+def _find_domain_places(profile: Profile, sensitive: Sensitive) -> Counts:
     """The place in the domain of each value that the profile counted, and of the missing value after them."""
     counted = profile.columns[sensitive.name]
     if len(sensitive.parts) > 1:
@@ -130,20 +138,20 @@ def _places(profile: Profile, sensitive: Sensitive) -> Counts:
     return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
 
 
-def _by_place(counts: Numbers, places: Places, size: int) -> Counts:
-    found = np.zeros(size, dtype=np.int64)
-    np.add.at(found, places, counts)
-    return found
+def _sum_by_place(counts: Numbers, places: Places, size: int) -> Counts:
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, places, counts)
+    return sums
 
 
 def _histogram(profile: Profile, schema: Schema, sensitive: Sensitive) -> tuple[Histogram, tuple[PieceCounts, ...]]:
     """How many records hold each value of the domain: in the whole table, and in each piece of it."""
-    counted, places, domain = profile.columns[sensitive.name], _places(profile, sensitive), sensitive.domain
-    counts = _by_place(np.append(counted.counts, counted.missing), places, len(domain))
+    counted, places, domain = profile.columns[sensitive.name], _find_domain_places(profile, sensitive), sensitive.domain
+    counts = _sum_by_place(np.append(counted.counts, counted.missing), places, len(domain))
     pieces = []
     for piece in profile.pieces:
-        held = _by_place(piece.counts, places, len(domain))
-        pieces.append(PieceCounts(piece.rows, held.astype(piece.counts.dtype)))
+        value_counts = _sum_by_place(piece.counts, places, len(domain))
+        pieces.append(PieceCounts(piece.rows, value_counts.astype(piece.counts.dtype)))
     axes = sensitive.sizes if sensitive.is_independent else ()
     declared = schema.published_hierarchy(sensitive.name)
     hierarchy = None if declared is None else declared.missing_last.with_values(domain)

@@ -7,10 +7,10 @@ import shlex
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.cell_values import listed
+from sfumato._core.cell_values import format_values
 from sfumato._profile.table_profile import Profile
 from sfumato._readers.missing_markers import MARKS
-from sfumato._readers.type_inference import looks_like_commas
+from sfumato._readers.type_inference import has_decimal_commas
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import Persons
 from sfumato._request.requirements import BreachBound
@@ -18,21 +18,21 @@ from sfumato._request.schema import Schema
 from sfumato._request.warnings import Figure, Notice
 
 
-def notices(schema: Schema, dropped: int, persons: Persons | None) -> list[Notice]:
+def list_warnings(schema: Schema, dropped: int, persons: Persons | None) -> list[Notice]:
     """What the holder should know: private advice, never written into a release."""
-    said = [] if persons is None else _chosen_rows(persons)
+    warnings = [] if persons is None else _warn_of_chosen_rows(persons)
     if dropped:
         left_out = (
             f"{dropped} records without a {schema.sensitive!r} were left out; whoever misses a person's record in the "
             "release learns that the value was missing."
         )
-        said.append(Notice("records-left-out", left_out, schema.sensitive, {"records": dropped}))
+        warnings.append(Notice("records-left-out", left_out, schema.sensitive, {"records": dropped}))
     if schema.person is None:
         unchecked = (
             "nothing says whose row is whose, so it was not checked that each person has one row, and the promise "
             "holds for each row alone; name the column that tells (--person COL)."
         )
-        said.append(Notice("persons-unchecked", unchecked))
+        warnings.append(Notice("persons-unchecked", unchecked))
     if not schema.is_declared:
         what = "combinations" if schema.compound else "values"
         undeclared = next(name for name in schema.sensitive_columns if name not in (*schema.domains, *schema.bins))
@@ -40,11 +40,11 @@ def notices(schema: Schema, dropped: int, persons: Persons | None) -> list[Notic
             f"the domain of {schema.sensitive!r} was taken from the table, so the release tells which {what} occur; "
             f"declare it to avoid that (--domain {undeclared}=FILE)."
         )
-        said.append(Notice("domain-observed", observed, undeclared))
-    return said
+        warnings.append(Notice("domain-observed", observed, undeclared))
+    return warnings
 
 
-def _chosen_rows(persons: Persons) -> list[Notice]:
+def _warn_of_chosen_rows(persons: Persons) -> list[Notice]:
     """That rows were chosen, and that another publication would choose others."""
     if not persons.chooses:
         return []
@@ -56,39 +56,41 @@ def _chosen_rows(persons: Persons) -> list[Notice]:
     return [Notice("rows-chosen", sentence, None, {"left_out": persons.left_out})]
 
 
-def mark_notices(profile: Profile) -> list[Notice]:
+def warn_of_missing_markers(profile: Profile) -> list[Notice]:
     """Name the texts that usually stand for a missing value, and are published as values."""
     usual, marks, columns = pa.array(MARKS), set(), []
     for column in profile.columns.values():
         if pa.types.is_string(column.type):
-            found = usual.filter(pc.is_in(usual, value_set=column.values)).to_pylist()
-            marks.update(found)
-            columns += [column.name] if found else []
+            present_marks = usual.filter(pc.is_in(usual, value_set=column.values)).to_pylist()
+            marks.update(present_marks)
+            columns += [column.name] if present_marks else []
     if not marks:
         return []
     ways = " ".join(f"--missing {shlex.quote(mark)}" for mark in MARKS if mark in marks)
     sentence = (
-        f"{listed(columns)} {'has' if len(columns) == 1 else 'have'} a text that usually stands for a missing value, "
+        f"{format_values(columns)} {'has' if len(columns) == 1 else 'have'} a text that usually stands for a missing "
+        "value, "
         f"and it is counted as a value; say so if it is none ({ways})."
     )
     return [Notice("missing-marks", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
 
-def comma_notices(profile: Profile) -> list[Notice]:
+def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
     """Name the columns of texts that would be numbers if a comma were taken for the decimal mark."""
     texts = [column for column in profile.columns.values() if pa.types.is_string(column.type)]
-    columns = [column.name for column in texts if looks_like_commas(column.values)]
+    columns = [column.name for column in texts if has_decimal_commas(column.values)]
     if not columns:
         return []
     are = "looks like numbers" if len(columns) == 1 else "look like numbers"
     sentence = (
-        f"{listed(columns)} {are} with a decimal comma, and every number is published as a text; if they are numbers, "
+        f"{format_values(columns)} {are} with a decimal comma, and every number is published as a text; if they are "
+        "numbers, "
         "say so (--decimal ,), and then publish them in ranges (--bins)."
     )
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
 
-def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:
+def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:
     """Name the values that are too frequent for the bound to speak of them."""
     frequent = histogram.above(bound.prior)
     if not frequent:
@@ -100,7 +102,7 @@ def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> li
     if len(frequent) == histogram.domain_size:
         covered = "No value is covered in full: raise the prior, or group the values otherwise."
     sentence = (
-        f"more frequent in {column!r} than the prior {bound.prior}: {listed(frequent)}. Whoever knows the "
+        f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. Whoever knows the "
         "frequencies believes such a value more than the bound speaks of, so for it only the odds are bounded (by a "
         f"factor of {bound.whole}): the most frequent may come to be believed with "
         f"{float(reached):.2f}. {covered}"

@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato._core.cell_values import counted
-from sfumato._figures.answer_intervals import forest, rows_of_answer
+from sfumato._core.cell_values import format_value_count
+from sfumato._figures.answer_intervals import draw_forest_plot, list_answer_rows
 from sfumato._figures.figure import WIDTH, Figure
 from sfumato._query.arrow_answers import Tabular
 from sfumato._query.estimate import Estimate
 from sfumato._query.intervals import DEFAULT_LEVEL, check_level
-from sfumato._query.notebook_html import answer_html
+from sfumato._query.notebook_html import render_answer
 from sfumato._query.parser.sensitive_queries import note_column, number_columns
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError
 
 
@@ -46,20 +46,20 @@ class Answer(Tabular):
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} ±" if name in self.numbers else name for name in self.names)
-        return printable(f"Answer({counted(self.rows, 'row')} of {columns})")
+        return escape_unprintable(f"Answer({format_value_count(self.rows, 'row')} of {columns})")
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        return answer_html(self)
+        return render_answer(self)
 
     def plot(self, number: str | None = None, level: float = DEFAULT_LEVEL, width: float = WIDTH) -> Figure:
         """A dot and an interval for each row, of one of the numbers: the first, unless one is named."""
         name = next(iter(self.numbers), None) if number is None else number
         if name not in self.numbers:
             raise QueryError(f"{str(name)!r} is no number of the answer; it has {', '.join(self.numbers) or 'none'}.")
-        names = tuple(each for each in self.names if each == name or each not in self.numbers)
-        shown = rows_of_answer(replace(self, names=names, numbers=(name,)), level)
-        return forest(shown, width, level=level, is_simultaneous=self.is_simultaneous)
+        names = tuple(column for column in self.names if column == name or column not in self.numbers)
+        shown = list_answer_rows(replace(self, names=names, numbers=(name,)), level)
+        return draw_forest_plot(shown, width, level=level, is_simultaneous=self.is_simultaneous)
 
     def level_of_each(self, level: float) -> float:
         """The level of each interval so that all hold together at a level: Bonferroni's, however they depend."""
@@ -105,8 +105,8 @@ class Answer(Tabular):
     def only(self) -> Estimate:
         """The estimate of an answer that has one row and one number."""
         ((name,), (row,)) = self.numbers, self.rows
-        found: Estimate = row[name]
-        return found.beware(self.lacking)
+        estimate: Estimate = row[name]
+        return estimate.beware(self.lacking)
 
     def with_lacking(self, told: str | None) -> Answer:
         """The answer with what is said of values that were named and are not there."""

@@ -44,7 +44,7 @@ class Sheet:
     def of(cls, answer: Answer, level: float, most: int | None = None) -> Sheet:
         """The first rows of an answer, or all of them."""
         rows, own = answer.rows[:most], answer.level_of_each(level)
-        shared, marked = _footnotes(answer, own, rows)
+        shared, marked = _split_footnotes(answer, own, rows)
         columns = []
         for name in answer.names:
             if name not in answer.numbers:
@@ -57,49 +57,52 @@ class Sheet:
             columns.append(SheetColumn(name, (), tuple(row[name].cell(own) for row in rows), tuple(marks)))
             if name in answer.adjusted:
                 other = answer.adjusted[name]
-                found = (NumberCell.of(row[other], row[name].standard_error) for row in rows)
-                columns.append(SheetColumn(other, tuple(each.value for each in found)))
+                other_cells = (NumberCell.of(row[other], row[name].standard_error) for row in rows)
+                columns.append(SheetColumn(other, tuple(item.value for item in other_cells)))
         numbered = [f"{str(number).translate(RAISED)} {note}" for note, number in marked.items()]
-        cells = [cell for each in columns for cell in each.cells]
-        remarks = (*_legend(cells, level), *_made(answer))
+        cells = [cell for item in columns for cell in item.cells]
+        remarks = (*_list_legend(cells, level), *_describe_method(answer))
         return cls(tuple(columns), (*shared, *numbered), remarks, frozenset(answer.adjusted.values()))
 
 
-def _footnotes(answer: Answer, level: float, rows: Sequence[Any]) -> tuple[list[str], dict[str, int]]:
+def _split_footnotes(answer: Answer, level: float, rows: Sequence[Any]) -> tuple[list[str], dict[str, int]]:
     """What is said once of a column, because all of its cells have it; and the other notes with their numbers."""
-    said: list[str] = []
+    shared_notes: list[str] = []
     marked: dict[str, int] = {}
     for name in answer.numbers:
-        found = [row[name].notes(level) for row in rows]
-        everywhere = set(found[0]).intersection(*found) if found else set()
-        said += [
-            f"{name}: {note}" for note in dict.fromkeys(note for notes in found for note in notes) if note in everywhere
+        cell_notes = [row[name].notes(level) for row in rows]
+        everywhere = set(cell_notes[0]).intersection(*cell_notes) if cell_notes else set()
+        shared_notes += [
+            f"{name}: {note}"
+            for note in dict.fromkeys(note for notes in cell_notes for note in notes)
+            if note in everywhere
         ]
-        rest = dict.fromkeys(note for notes in found for note in notes if note not in everywhere)
+        rest = dict.fromkeys(note for notes in cell_notes for note in notes if note not in everywhere)
         marked |= {
-            note: len(marked) + place for place, note in enumerate((each for each in rest if each not in marked), 1)
+            note: len(marked) + place
+            for place, note in enumerate((unmarked for unmarked in rest if unmarked not in marked), 1)
         }
-    return said, marked
+    return shared_notes, marked
 
 
-def _legend(cells: Sequence[NumberCell], level: float) -> list[str]:
+def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
     """What stands in the cells."""
-    errors = {each.error for each in cells if each.value != NO_NUMBER}
-    said = []
+    errors = {cell.error for cell in cells if cell.value != NO_NUMBER}
+    sentences = []
     if errors - {"", UNKNOWN}:
-        said.append(f"± standard error, [{100 * level:g}% interval], for the numbers of the original table")
+        sentences.append(f"± standard error, [{100 * level:g}% interval], for the numbers of the original table")
     if UNKNOWN in errors:
-        said.append(f"± {UNKNOWN}: the error is not known")
+        sentences.append(f"± {UNKNOWN}: the error is not known")
     if "" in errors and len(errors) > 1:
-        said.append("without ±: exact")
-    return ["; ".join(said)] if said else []
+        sentences.append("without ±: exact")
+    return ["; ".join(sentences)] if sentences else []
 
 
-def _made(answer: Answer) -> list[str]:
+def _describe_method(answer: Answer) -> list[str]:
     """How the numbers were made, and of what."""
-    said = [answer.method]
+    sentences = [answer.method]
     if answer.counted == "rows":
-        said.append("counts are of rows, of which a person may have several")
+        sentences.append("counts are of rows, of which a person may have several")
     if answer.adjustment:
-        said.append(f"{', '.join(answer.adjusted.values())}: {answer.adjustment}")
-    return said
+        sentences.append(f"{', '.join(answer.adjusted.values())}: {answer.adjustment}")
+    return sentences

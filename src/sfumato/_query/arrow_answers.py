@@ -23,19 +23,19 @@ class Tabular(ABC):
 
     def to_pandas(self, level: float = DEFAULT_LEVEL) -> Any:
         """As a pandas frame."""
-        _needed("pandas")
+        _import_package("pandas")
         return self.to_arrow(level).to_pandas()
 
     def to_polars(self, level: float = DEFAULT_LEVEL) -> Any:
         """As a polars frame."""
-        return _needed("polars").from_arrow(self.to_arrow(level))
+        return _import_package("polars").from_arrow(self.to_arrow(level))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """What tools ask for that read Arrow: intervals are at the usual level."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
-def _needed(name: str) -> Any:
+def _import_package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:

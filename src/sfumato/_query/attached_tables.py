@@ -18,7 +18,7 @@ from sfumato.errors import QueryError, SfumatoError
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def attached(name: str, table: Any) -> pa.Table:
+def read_attached_table(name: str, table: Any) -> pa.Table:
     """Read a table under a name: a CSV or Parquet file, a frame, or an object with an Arrow stream."""
     if not _NAME.fullmatch(name) or name.lower() == TABLE:
         raise QueryError(
@@ -32,7 +32,7 @@ def attached(name: str, table: Any) -> pa.Table:
             read = pa.Table.from_batches(batches, batches[0].schema if batches else source.schema)
         except SfumatoError as error:
             raise QueryError(f"the table {name!r} cannot be attached: {error}") from error
-        if len({each.lower() for each in names}) != len(names):
+        if len({column_name.lower() for column_name in names}) != len(names):
             raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
         if isinstance(table, str | Path):
             return read
@@ -42,10 +42,10 @@ def attached(name: str, table: Any) -> pa.Table:
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
     """Read `name=file`, as the command line gives it."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for text in texts:
         name, mark, path = text.partition("=")
-        if not mark or not path or name in found:
+        if not mark or not path or name in paths:
             raise QueryError(f"--attach {text!r} is not of the form name=file, each name once.")
-        found[name] = Path(path)
-    return found
+        paths[name] = Path(path)
+    return paths

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._query.answering import Asker
-from sfumato._query.attached_tables import attached
-from sfumato._query.batch_queries import Found, Progress, answered
+from sfumato._query.attached_tables import read_attached_table
+from sfumato._query.batch_queries import Outcome, Progress, stream_answers
 from sfumato._query.connection import OpenRelease
-from sfumato._query.consistent_answers import adjusting
+from sfumato._query.consistent_answers import make_adjusting
 from sfumato._query.query_limits import DEFAULT_SECONDS, Limits
 from sfumato._query.release import Release
 from sfumato.errors import QueryError
@@ -72,42 +72,42 @@ class Asking:
         """Who asks, with the attached tables read."""
         return Asker(
             OpenRelease(self.release.manifest, self.folder),
-            {name: attached(name, path) for name, path in self.attach.items()},
+            {name: read_attached_table(name, path) for name, path in self.attach.items()},
             self.limits,
             self.method,
             self.simultaneous,
-            adjusting(consistent=self.consistent, totals=self.totals),
+            make_adjusting(consistent=self.consistent, totals=self.totals),
         )
 
 
-def ask_apart(asking: Asking, progress: Progress = lambda done, total: None) -> list[Found]:
+def ask_apart(asking: Asking, progress: Progress = lambda done, total: None) -> list[Outcome]:
     """Answer every question, in their order; one that is not answered in time gives its error.
 
     A question that does not stop when its time is over is ended with its process, and another one goes on.
     """
-    found: dict[int, Found] = {}
+    outcomes: dict[int, Outcome] = {}
     progress(0, len(asking.questions))
-    while len(found) < len(asking.questions):
-        waiting = [number for number in range(len(asking.questions)) if number not in found]
-        for at, answer in _answers(asking, [asking.questions[number] for number in waiting]):
-            found[waiting[at]] = answer
-            progress(len(found), len(asking.questions))
-    return [found[number] for number in range(len(asking.questions))]
+    while len(outcomes) < len(asking.questions):
+        waiting = [number for number in range(len(asking.questions)) if number not in outcomes]
+        for at, answer in _receive_answers(asking, [asking.questions[number] for number in waiting]):
+            outcomes[waiting[at]] = answer
+            progress(len(outcomes), len(asking.questions))
+    return [outcomes[number] for number in range(len(asking.questions))]
 
 
-def _answers(asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Found]]:
+def _receive_answers(asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
     """Answers as they come from one child; the last is an error, where a question ends the child."""
     context: Any = multiprocessing.get_context(START)
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_ask, args=(asking, questions, theirs), daemon=True)
     try:
-        with _interrupts_wait(), warnings.catch_warnings():
+        with _defer_interrupts(), warnings.catch_warnings():
             # Python warns of threads that are not copied. Those of numpy and Arrow are made anew in a copy, by their
             # own care, and a command has no others yet.
             warnings.simplefilter("ignore", DeprecationWarning)
             child.start()
         theirs.close()
-        yield from _heard(ours, asking, len(questions))
+        yield from _read_answers(ours, asking, len(questions))
     finally:
         if child.pid is not None:
             child.kill()
@@ -116,54 +116,57 @@ def _answers(asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Fo
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[None]:
+def _defer_interrupts() -> Iterator[None]:
     """Let interrupts come afterwards: Python runs hooks while it copies a process, and what they raise is lost."""
     if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
         yield
         return
     came: list[int] = []
-    handlers = {each: signal.signal(each, lambda number, _: came.append(number)) for each in INTERRUPTS}
+    handlers = {
+        signal_number: signal.signal(signal_number, lambda number, _: came.append(number))
+        for signal_number in INTERRUPTS
+    }
     try:
         yield
     finally:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
+        for signal_number, handler in handlers.items():
+            signal.signal(signal_number, handler)
         for number in came:
             signal.raise_signal(number)
 
 
-def _heard(child: Connection, asking: Asking, missing: int) -> Iterator[tuple[int, Found]]:
+def _read_answers(child: Connection, asking: Asking, missing: int) -> Iterator[tuple[int, Outcome]]:
     """Answers as a child tells them, until none is missing or a question has ended it."""
-    asked, ends = None, math.inf
+    current_question, ends = None, math.inf
     while missing:
         while not child.poll(min(max(ends - time.monotonic(), 0.0), LONG)):
-            if time.monotonic() >= ends and asked is not None:
-                yield asked, asking.limits.too_long
+            if time.monotonic() >= ends and current_question is not None:
+                yield current_question, asking.limits.too_long
                 return
         try:
-            word, number, said = child.recv()
+            word, number, content = child.recv()
         except EOFError:
             lost = QueryError("the question was ended from outside, perhaps because memory is full; ask for less.")
-            if asked is None:
+            if current_question is None:
                 raise lost from None
-            yield asked, lost
+            yield current_question, lost
             return
         if word == FAILED:
-            raise said
+            raise content
         if word == BEGUN:
-            asked, ends = number, time.monotonic() + asking.timeout + GRACE
+            current_question, ends = number, time.monotonic() + asking.timeout + GRACE
         elif word == ENDED:
             ends = math.inf  # what is left is to hand over the answer
         else:
-            asked, missing = None, missing - 1
-            yield number, said
+            current_question, missing = None, missing - 1
+            yield number, content
 
 
 def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
     """Ask, in the child, and tell the parent."""
     gc.freeze()  # what the parent holds is not ours to put away: its threads are not here
-    for each in (signal.SIGINT, signal.SIGHUP):  # the parent hears of them too, and ends its child
-        signal.signal(each, signal.SIG_IGN)
+    for signal_number in (signal.SIGINT, signal.SIGHUP):  # the parent hears of them too, and ends its child
+        signal.signal(signal_number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -173,7 +176,7 @@ def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
     try:
         asker = asking.asker()
         for number, answer in (
-            answered(asker, questions, begins) if asking.is_batch else _alone(asker, questions, begins)
+            stream_answers(asker, questions, begins) if asking.is_batch else _answer_single(asker, questions, begins)
         ):
             parent.send((ENDED, number, None))
             parent.send((ANSWERED, number, answer))
@@ -181,7 +184,9 @@ def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
         parent.send((FAILED, None, error))
 
 
-def _alone(asker: Asker, questions: Sequence[str], begins: Callable[[int], None]) -> Iterator[tuple[int, Found]]:
+def _answer_single(
+    asker: Asker, questions: Sequence[str], begins: Callable[[int], None]
+) -> Iterator[tuple[int, Outcome]]:
     """The answer of a question that is no batch: its error is the error of the whole."""
     for number, sql in enumerate(questions):
         begins(number)

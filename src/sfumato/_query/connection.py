@@ -13,11 +13,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sfumato._core.cell_values import display, parts
-from sfumato._query.duckdb_errors import sentence
+from sfumato._core.cell_values import display, split_value
+from sfumato._query.duckdb_errors import explain_error
 from sfumato._query.impossible_literals import Unheard
 from sfumato._query.query_limits import Clock, Limits
-from sfumato._records.sql_quoting import RECORDS, TABLE, quoted, text
+from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError, ReleaseFormatError
 
@@ -68,38 +68,38 @@ class Session:
         """All rows of a statement about all records, which is run once for all questions."""
         if sql not in self.kept:
             self.kept[sql] = self.rows(sql)
-        found: list[tuple[Any, ...]] = self.kept[sql]
-        return found
+        cached_rows: list[tuple[Any, ...]] = self.kept[sql]
+        return cached_rows
 
     def part(self, sql: str) -> pa.Table:
         """All rows of a subquery, which are kept: so there must not be too many."""
         with self.complaining():
             reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
-            found, size = [], 0
+            batches, size = [], 0
             for batch in reader:
-                found.append(batch)
+                batches.append(batch)
                 size += max(batch.nbytes, batch.num_rows)
                 if size > LARGEST_PART:
                     raise QueryError(
                         f"a subquery gives more than {LARGEST_PART >> 20} MiB; select fewer rows or columns of it, or "
                         "SELECT DISTINCT."
                     )
-            return pa.Table.from_batches(found, reader.schema)
+            return pa.Table.from_batches(batches, reader.schema)
 
     @property
     def longest(self) -> int:
         """How many bytes the longest text of any table has; looked up once for the release."""
         if "longest" not in self.kept:
-            values = [part for value in self.manifest.domain for part in parts(value)]
+            values = [part for value in self.manifest.domain for part in split_value(value)]
             values += [group for level in self.manifest.groups.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
             self.kept["longest"] = max(self._longest(TABLE), *(len(display(value).encode()) for value in values))
         return max(int(self.kept["longest"]), *map(self._longest, self.attached), 0)
 
     def _longest(self, table: str) -> int:
-        kinds = self.columns(f"SELECT * FROM {quoted(table)}")
-        texts = [f"MAX(STRLEN({quoted(name)}))" for name, kind in kinds.items() if kind == "VARCHAR"]
-        (found,) = self.rows(f"SELECT 0, {', '.join(texts)} FROM {quoted(table)}" if texts else "SELECT 0")
-        return max(each or 0 for each in found)
+        kinds = self.columns(f"SELECT * FROM {quote_name(table)}")
+        texts = [f"MAX(STRLEN({quote_name(name)}))" for name, kind in kinds.items() if kind == "VARCHAR"]
+        (lengths,) = self.rows(f"SELECT 0, {', '.join(texts)} FROM {quote_name(table)}" if texts else "SELECT 0")
+        return max(length or 0 for length in lengths)
 
     def columns(self, sql: str) -> dict[str, str]:
         """The columns that a statement would have, and their types; nothing is run."""
@@ -119,15 +119,15 @@ class Session:
             yield
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as error:
             # Through a reader of Arrow, DuckDB can only say what happened in words.
-            said, limits = (str(error).splitlines() or ["no memory is left"])[0], self.clock.limits
+            message, limits = (str(error).splitlines() or ["no memory is left"])[0], self.clock.limits
             if isinstance(error, duckdb.InterruptException) or self.clock.left <= 0:
                 raise limits.too_long from error
-            if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in said:
+            if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in message:
                 raise limits.too_much from error
-            raise QueryError(sentence(said)) from error
+            raise QueryError(explain_error(message)) from error
         except UnicodeDecodeError as error:  # DuckDB quotes the bytes of a text that is none
-            said = "the release holds a text that is none; get it again from its publisher."
-            raise ReleaseFormatError(said) from error
+            message = "the release holds a text that is none; get it again from its publisher."
+            raise ReleaseFormatError(message) from error
 
 
 @dataclass(frozen=True)
@@ -148,17 +148,17 @@ class OpenRelease:
         with self._lock:
             if limits.memory not in self._connections:
                 paths = self.manifest.paths(self.folder)
-                self._connections[limits.memory] = connected(paths, self.manifest.public, limits)
+                self._connections[limits.memory] = open_connection(paths, self.manifest.public, limits)
             cursor = self._connections[limits.memory].cursor()
         with cursor as connection:
             for name, table in tables.items():
                 connection.register(name, table)
             session = Session(self.manifest, self.folder, connection, tables, clock, kept=self._kept)
-            with _stopping(session):
+            with _stop_on_timeout(session):
                 yield session
 
 
-def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
+def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
     """A connection that can read the data files of the release, and nothing else."""
     connection = duckdb.connect(
         config={
@@ -169,14 +169,14 @@ def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> 
             "python_enable_replacements": False,
         }
     )
-    paths = ", ".join(text(str(path.resolve())) for path in data)
+    paths = ", ".join(quote_text(str(path.resolve())) for path in data)
     try:
         connection.execute("SET GLOBAL TimeZone = 'UTC'")  # else the clock of whoever asks would decide what is counted
         connection.execute(f"SET allowed_paths = [{paths}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
-        shown = ", ".join(map(quoted, public))
+        shown = ", ".join(map(quote_name, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {shown} FROM {RECORDS}")
     except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of a name that is none
         connection.close()
@@ -185,7 +185,7 @@ def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> 
 
 
 @contextmanager
-def _stopping(session: Session) -> Iterator[None]:
+def _stop_on_timeout(session: Session) -> Iterator[None]:
     """Stop the statement that runs when time is over, and every later one."""
     is_done = threading.Event()
 

@@ -12,16 +12,16 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato._core.cell_values import Value, display
-from sfumato._query.attached_tables import attached
+from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
 from sfumato._query.consistency.known_totals import TOTAL, KnownTotals, read_totals
 from sfumato._query.estimate import Estimate
-from sfumato._query.parser.column_names import is_of_answer, of_answer
-from sfumato._query.query_plan.computed_columns import is_number, with_columns
+from sfumato._query.parser.column_names import is_of_answer, make_answer_column
+from sfumato._query.query_plan.computed_columns import add_columns, is_number
 from sfumato._query.query_plan.estimated_rows import Bench, EstimateRows
 from sfumato._query.query_plan.record_selects import RecordsBlock
 from sfumato._query.query_plan.select_steps import Ending
-from sfumato._records.tally import Key, key_of
+from sfumato._records.tally import Key, make_group_key
 from sfumato.errors import QueryError
 
 NO_COUNT = "only COUNT(*) is made consistent or calibrated, and the question does not select it; add COUNT(*)."
@@ -47,8 +47,8 @@ class _CountedPart:
 
     def split(self) -> tuple[_CountedPart, _CountedPart]:
         """What is certain, and the rest of it, which cannot be negative either."""
-        known, rest = Estimate.exact(self.certain), self.estimate.scaled(1.0, -self.certain)
-        return replace(self, estimate=known), replace(self, estimate=rest)
+        certain_part, rest = Estimate.exact(self.certain), self.estimate.scaled(1.0, -self.certain)
+        return replace(self, estimate=certain_part), replace(self, estimate=rest)
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Adjusting:
         """The names of the numbers to adjust, which are every COUNT(*), with what we call their columns."""
         if block.sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
             raise QueryError(NOT_ADJUSTED)
-        found = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
-        if not found:
+        count_columns = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
+        if not count_columns:
             raise QueryError(NO_COUNT)
-        return found
+        return count_columns
 
     def add_adjusted(
         self, bench: Bench, block: RecordsBlock, rows: EstimateRows, ending: Ending
@@ -76,9 +76,9 @@ class Adjusting:
         """
         counts = self.find_counts(block, ending)
         values = {name: tree for name, tree in ending.outputs if not is_number(tree, rows)}
-        shown = with_columns(bench, rows, {f"value {name}": tree for name, tree in values.items()}).table
+        shown = add_columns(bench, rows, {f"value {name}": tree for name, tree in values.items()}).table
         columns = [shown.column(f"value {name}").to_pylist() for name in values]
-        keys = [key_of([column[line] for column in columns]) for line in range(shown.num_rows)]
+        keys = [make_group_key([column[line] for column in columns]) for line in range(shown.num_rows)]
         groups, (column, *_) = block.estimator.public_groups(), counts.values()
         cells = zip(keys, bench.shown(rows, column), block.cells, strict=True)
         parts = [_CountedPart(key, estimate, cell.public) for key, estimate, cell in cells]
@@ -92,7 +92,7 @@ class Adjusting:
         records = {key: group.records for key, group in groups.items()}
         numbers = self._numbers(tuple(values), tuple(public), parts, records)[: len(keys)]
         rows = bench.with_plain(rows, {ADJUSTED: pa.array(numbers, pa.float64())})
-        ending = replace(ending, outputs=(*ending.outputs, (ADJUSTED, of_answer(ADJUSTED))))
+        ending = replace(ending, outputs=(*ending.outputs, (ADJUSTED, make_answer_column(ADJUSTED))))
         return rows, ending, {name: self.adjustment.column(name) for name in counts}
 
     def _numbers(
@@ -103,8 +103,8 @@ class Adjusting:
         records: Mapping[Key, float],
     ) -> list[float]:
         """The adjusted count of each part."""
-        known, free = zip(*(part.split() for part in parts), strict=True) if parts else ((), ())
-        split = [*free, *(part for part in known if part.estimate.value)]
+        certain_parts, free = zip(*(part.split() for part in parts), strict=True) if parts else ((), ())
+        split = [*free, *(part for part in certain_parts if part.estimate.value)]
         cells = AnswerCells(
             columns,
             [part.key for part in split],
@@ -113,32 +113,34 @@ class Adjusting:
             [part.group for part in split],
             records,
         )
-        found = cells.adjusted(self.adjustment, self.totals)[: len(parts)].tolist()
-        return [number + part.certain for number, part in zip(found, parts, strict=True)]
+        adjusted_numbers = cells.adjusted(self.adjustment, self.totals)[: len(parts)].tolist()
+        return [number + part.certain for number, part in zip(adjusted_numbers, parts, strict=True)]
 
 
-def adjusting(*, consistent: bool, totals: Sequence[Any]) -> Adjusting | None:
+def make_adjusting(*, consistent: bool, totals: Sequence[Any]) -> Adjusting | None:
     """What is asked for: no negative numbers, known totals (files or tables), both or nothing."""
     if isinstance(totals, str | Path):
         raise QueryError("give a list of totals, such as totals=['known.csv'].")
-    known = tuple(
-        read_totals(Path(each)) if isinstance(each, str | Path) else _of_table(each, f"table {number} of totals")
-        for number, each in enumerate(totals, 1)
+    known_totals = tuple(
+        read_totals(Path(total))
+        if isinstance(total, str | Path)
+        else _read_totals_table(total, f"table {number} of totals")
+        for number, total in enumerate(totals, 1)
     )
-    if not consistent and not known:
+    if not consistent and not known_totals:
         return None
-    return Adjusting(CONSISTENT if consistent else CALIBRATED, known)
+    return Adjusting(CONSISTENT if consistent else CALIBRATED, known_totals)
 
 
-def _of_table(given: Any, name: str) -> KnownTotals:
+def _read_totals_table(source: Any, name: str) -> KnownTotals:
     """Known totals from a frame, or another table in memory."""
-    table = attached("totals", given)
+    table = read_attached_table("totals", source)
     columns = tuple(column for column in table.schema.names if column != TOTAL)
     if len(columns) == table.num_columns:
         raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer.")
     lines: dict[tuple[str, ...], float] = {}
     for row in table.to_pylist():
-        key = tuple(_written(row[column]) for column in columns)
+        key = tuple(_format_value(row[column]) for column in columns)
         if key in lines:
             raise QueryError(f"{name} has two rows with the same values; write one total for them.")
         lines[key] = _number(row, name)
@@ -157,7 +159,7 @@ def _number(row: Mapping[str, Any], name: str) -> float:
     return total
 
 
-def _written(value: Value) -> str:
+def _format_value(value: Value) -> str:
     """A value as a CSV would have it: frames turn whole numbers into others where one is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""

@@ -12,7 +12,7 @@ from sfumato._query.connection import Session
 from sfumato._query.estimate import EXACT_ASSUMPTION
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._records.sql_quoting import TABLE, quoted
+from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Bins
 from sfumato.errors import QueryError
@@ -25,27 +25,27 @@ ASKED = (
 )
 
 
-def columns_of(manifest: Manifest) -> list[tuple[str, str, str]]:
+def list_askable_columns(manifest: Manifest) -> list[tuple[str, str, str]]:
     """Each column that can be asked about: its name, its type, and what it is for.
 
     How what is protected was written (as bits, in a column for each value, by the bucket) is nothing to ask about: in
     the place of these columns stand the protected ones, with the type of their values.
     """
     protected = [
-        (name, kind, _role("protected", name, manifest))
+        (name, kind, _describe_role("protected", name, manifest))
         for name, kind in zip(manifest.sensitive, manifest.types, strict=True)
     ]
-    found = []
+    askable_columns = []
     for field in manifest.fields:
         if field.name in manifest.public:
-            found.append((field.name, field.type, _role("public", field.name, manifest)))
-        elif own := [each for each in protected if each[0] == field.name] or protected:
-            protected = [each for each in protected if each not in own]
-            found += own
-    return [*found, *protected]
+            askable_columns.append((field.name, field.type, _describe_role("public", field.name, manifest)))
+        elif own := [column_name for column_name in protected if column_name[0] == field.name] or protected:
+            protected = [column_name for column_name in protected if column_name not in own]
+            askable_columns += own
+    return [*askable_columns, *protected]
 
 
-def _role(role: str, name: str, manifest: Manifest) -> str:
+def _describe_role(role: str, name: str, manifest: Manifest) -> str:
     if edges := manifest.bins.get(name):
         labels = Bins(edges).labels
         shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
@@ -59,14 +59,16 @@ def is_description(tree: Tree) -> bool:
     return isinstance(tree, exp.Describe | exp.Summarize | exp.Show | exp.Pivot)
 
 
-def description(tree: Tree, session: Session) -> Answer:
+def answer_description(tree: Tree, session: Session) -> Answer:
     """What there is to ask."""
     if isinstance(tree, exp.Pivot):
-        raise _pivoted(tree)
+        raise _explain_pivot(tree)
     if isinstance(tree, exp.Show):
         if str(tree.name).upper() not in ("TABLES", "ALL TABLES"):
             raise QueryError("SHOW TABLES names the tables, and DESCRIBE release the columns.")
-        return _answer([{"table": name, "rows": _rows(name, session)} for name in (TABLE, *session.attached)])
+        return _make_answer(
+            [{"table": name, "rows": _count_rows(name, session)} for name in (TABLE, *session.attached)]
+        )
     named = tree.this
     if not isinstance(named, exp.Table):
         raise QueryError(
@@ -74,48 +76,55 @@ def description(tree: Tree, session: Session) -> Answer:
         )
     public_queries.check_table(named, session)
     name = named.name.lower()
-    described = _described(name, session)
+    described = _describe_columns(name, session)
     if isinstance(tree, exp.Describe):
-        return _answer(described)
-    return _answer([{**each, **_summary(name, each, session)} for each in described], ASKED if name == TABLE else None)
+        return _make_answer(described)
+    return _make_answer(
+        [{**column, **_summarize_column(name, column, session)} for column in described],
+        ASKED if name == TABLE else None,
+    )
 
 
-def _answer(rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Answer:
+def _make_answer(rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Answer:
     names = tuple(rows[0]) if rows else ("column",)
     return Answer(names, (), tuple(rows), AS_PUBLISHED, EXACT_ASSUMPTION, note, counted=f"{names[0]}s")
 
 
-def _rows(name: str, session: Session) -> int:
-    ((found,),) = session.rows(f"SELECT COUNT(*) FROM {quoted(name)}")
-    return int(found)
+def _count_rows(name: str, session: Session) -> int:
+    ((row_count,),) = session.rows(f"SELECT COUNT(*) FROM {quote_name(name)}")
+    return int(row_count)
 
 
-def _described(name: str, session: Session) -> list[dict[str, Any]]:
+def _describe_columns(name: str, session: Session) -> list[dict[str, Any]]:
     if name == TABLE:
-        return [dict(zip(("column", "type", "role"), each, strict=True)) for each in columns_of(session.manifest)]
-    kinds = session.columns(f"SELECT * FROM {quoted(name)}")
+        return [
+            dict(zip(("column", "type", "role"), column, strict=True))
+            for column in list_askable_columns(session.manifest)
+        ]
+    kinds = session.columns(f"SELECT * FROM {quote_name(name)}")
     return [{"column": column, "type": kind.lower(), "role": "attached"} for column, kind in kinds.items()]
 
 
-def _summary(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
+def _summarize_column(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
     """What is known exactly of a public column; of a protected one, how many values it may have."""
     if name == TABLE and column["column"] not in session.manifest.public:
         number = session.manifest.sensitive.index(column["column"])
         values = dict.fromkeys(session.manifest.naming.part(number).to_pylist())
         return {"least": None, "largest": None, "different": len(values), "missing": None}
-    own = quoted(column["column"])
-    asked = f"MIN({own})::VARCHAR, MAX({own})::VARCHAR, COUNT(DISTINCT {own}), COUNT(*) - COUNT({own})"
-    ((least, largest, different, missing),) = session.rows(f"SELECT {asked} FROM {quoted(name)}")
+    own = quote_name(column["column"])
+    aggregates = f"MIN({own})::VARCHAR, MAX({own})::VARCHAR, COUNT(DISTINCT {own}), COUNT(*) - COUNT({own})"
+    ((least, largest, different, missing),) = session.rows(f"SELECT {aggregates} FROM {quote_name(name)}")
     return {"least": least, "largest": largest, "different": different, "missing": missing}
 
 
-def _pivoted(pivot: Tree) -> QueryError:
+def _explain_pivot(pivot: Tree) -> QueryError:
     """What is said of PIVOT: the query that gives its numbers."""
     keys = [*(pivot.args["group"].expressions if pivot.args.get("group") else ()), *pivot.expressions]
     listed = ", ".join(
-        allowed_sql.sql_of(each) for each in [*keys, *(pivot.args.get("using") or [exp.Count(this=exp.Star())])]
+        allowed_sql.write_sql(expression)
+        for expression in [*keys, *(pivot.args.get("using") or [exp.Count(this=exp.Star())])]
     )
-    source = allowed_sql.sql_of(pivot.this) if isinstance(pivot.this, exp.Table) else TABLE
+    source = allowed_sql.write_sql(pivot.this) if isinstance(pivot.this, exp.Table) else TABLE
     return QueryError(
         f"PIVOT is not answered, because its columns are values; ask SELECT {listed} FROM {source} GROUP BY ALL, and "
         "turn the answer in a frame (to_pandas().pivot)."

@@ -33,7 +33,7 @@ class Foreseen:
         return not self.other.any()
 
 
-def foreseen(release: Release) -> Foreseen | None:
+def predict_errors(release: Release) -> Foreseen | None:
     """What the design of a release tells of errors, and what its buckets hold if there are any; None if it does not."""
     manifest = release.manifest
     prediction = manifest.mechanism.release_error_prediction
@@ -41,8 +41,8 @@ def foreseen(release: Release) -> Foreseen | None:
         return None
     with release.session() as session:
         holdings = manifest.shown.holdings(session, Scan(), manifest.naming, release.folder)
-    found = prediction.predict_record_variances(manifest.design, holdings)
-    if found is None:
+    variances = prediction.predict_record_variances(manifest.design, holdings)
+    if variances is None:
         return None
-    is_counted = np.isfinite(found[0]) & np.isfinite(found[1])
-    return Foreseen(found[0][is_counted], found[1][is_counted]) if is_counted.any() else None
+    is_counted = np.isfinite(variances[0]) & np.isfinite(variances[1])
+    return Foreseen(variances[0][is_counted], variances[1][is_counted]) if is_counted.any() else None

@@ -18,10 +18,16 @@ import pyarrow as pa
 from sfumato._core.arrays import Floats, Mask
 from sfumato._figures.number_cells import NumberCell
 from sfumato._query.arrow_answers import Tabular
-from sfumato._query.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors, within_one_error
-from sfumato._query.notebook_html import estimate_html, estimates_html
+from sfumato._query.intervals import (
+    DEFAULT_LEVEL,
+    compute_intervals,
+    compute_one_error_interval,
+    compute_quantile,
+    compute_standard_errors,
+)
+from sfumato._query.notebook_html import estimate_html, render_estimates
 from sfumato._query.scalar_functions import Function
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
 
@@ -36,12 +42,12 @@ NO_END = "the number may be zero at this level, and the function has no end ther
 NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
 
 
-def _both(first: str, second: str | None) -> str:
+def _join_notes(first: str, second: str | None) -> str:
     """Two notes as one; the first may be a sentence."""
     return first if second is None else f"{first}{' ' if first.endswith(('.', '?')) else '; '}{second}"
 
 
-def _told(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
+def _add_negative_notes(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
     """The notes, and beside numbers that are negative and cannot be that they are."""
     is_below = (moments.value < 0) & (moments.least >= 0)
     return [
@@ -103,9 +109,10 @@ class Crossing:
         Where the number is t, the estimate at t is not far below zero, and that at the point before not far above it;
         each fails with half of what the level leaves. Source: Woodruff 1952, for a band of tests.
         """
-        reach = quantile(level)
+        reach = compute_quantile(level)
         bands = [
-            (each - reach * error, each + reach * error) for each, error in zip(self.above, self.errors, strict=True)
+            (crossing - reach * error, crossing + reach * error)
+            for crossing, error in zip(self.above, self.errors, strict=True)
         ]
         end = len(self.points) - 1
         first = next((number for number, (_, high) in enumerate(bands) if high >= 0), end)
@@ -129,7 +136,7 @@ class Ratio:
 
         Source: Fieller 1954. With z for the level, solve (a - rb)² <= z² (V_a - 2 r C + r² V_b) for r.
         """
-        squared = quantile(level) ** 2
+        squared = compute_quantile(level) ** 2
         square = self.denominator**2 - squared * self.denominator_variance
         middle = self.numerator * self.denominator - squared * self.covariance
         rest = self.numerator**2 - squared * self.variance
@@ -165,10 +172,10 @@ class Estimate(Tabular):
         cls, moments: Moments, method: str, assumption: str, note: str | None = None, made: str | None = None
     ) -> Estimate:
         """The estimate of moments of one number, with the standard error at the nearest possible one."""
-        (value,), (error,) = moments.value.tolist(), standard_errors(moments).tolist()
-        words = method if made is None else f"{method}; {made}"
-        (told,) = _told(moments, [note])
-        return cls(value, None if math.isnan(error) else error, words, assumption, moments, told, made=made)
+        (value,), (error,) = moments.value.tolist(), compute_standard_errors(moments).tolist()
+        method_label = method if made is None else f"{method}; {made}"
+        (full_note,) = _add_negative_notes(moments, [note])
+        return cls(value, None if math.isnan(error) else error, method_label, assumption, moments, full_note, made=made)
 
     @classmethod
     def exact(cls, count: float) -> Estimate:
@@ -186,7 +193,7 @@ class Estimate(Tabular):
         return self.cell().text
 
     def __repr__(self) -> str:
-        return f"Estimate({self}{f': {printable(self.note)}' if self.note else ''})"
+        return f"Estimate({self}{f': {escape_unprintable(self.note)}' if self.note else ''})"
 
     def _repr_html_(self) -> str:
         """For a notebook."""
@@ -215,13 +222,18 @@ class Estimate(Tabular):
         """The number, its error, its interval and what to beware of; None where nothing is known."""
         value = None if math.isnan(self.value) else self.value
         ends = self.interval(level) if self.has_interval else (math.nan, math.nan)
-        known = (end if math.isfinite(end) else None for end in ends)
-        return (value, self.standard_error if self.has_interval else None, *known, "; ".join(self.notes(level)) or None)
+        finite_ends = (end if math.isfinite(end) else None for end in ends)
+        return (
+            value,
+            self.standard_error if self.has_interval else None,
+            *finite_ends,
+            "; ".join(self.notes(level)) or None,
+        )
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """One row: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
         *numbers, note = self.filled(level)
-        named = {name: pa.array([each], pa.float64()) for name, each in zip(COLUMNS, numbers, strict=False)}
+        named = {name: pa.array([number], pa.float64()) for name, number in zip(COLUMNS, numbers, strict=False)}
         return pa.table(named | ({} if note is None else {COLUMNS[-1]: pa.array([note])}))
 
     @property
@@ -248,7 +260,7 @@ class Estimate(Tabular):
 
     def beware(self, note: str | None) -> Estimate:
         """The estimate with something more to beware of."""
-        return self if note is None else replace(self, note=_both(note, self.note))
+        return self if note is None else replace(self, note=_join_notes(note, self.note))
 
     def scaled(self, factor: float, shift: float) -> Estimate:
         """A known factor times this estimate, plus a known number."""
@@ -261,7 +273,7 @@ class Estimate(Tabular):
         moments = Moments.of(value, variance, 0.0, most, least)
         if self.moments.unbiased is not None:
             moments = replace(moments, unbiased=factor * self.moments.unbiased + shift)
-        (note,) = _told(moments, [self.lasting_note])
+        (note,) = _add_negative_notes(moments, [self.lasting_note])
         return replace(
             self, value=value, standard_error=error, moments=moments, note=note, derived=Scaled(self, factor, shift)
         )
@@ -271,11 +283,11 @@ class Estimate(Tabular):
         if self.standard_error is None:
             raise QueryError(f"the method {self.method!r} tells no error here, so there is no interval.")
         if self.derived is None:
-            (low,), (high,) = (ends.tolist() for ends in intervals(self.moments, level))
+            (low,), (high,) = (ends.tolist() for ends in compute_intervals(self.moments, level))
             return Interval(low, high)
         least, most = self.bounds
         low, high = (min(max(end, least), most) for end in self.derived.interval(level))
-        (from_low,), (to_high,) = within_one_error(self.moments, level)
+        (from_low,), (to_high,) = compute_one_error_interval(self.moments, level)
         return Interval(min(low, float(from_low)), max(high, float(to_high)))
 
 
@@ -297,7 +309,7 @@ class Estimates(Sequence[Estimate], Tabular):
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        return estimates_html(self)
+        return render_estimates(self)
 
     def __len__(self) -> int:
         return len(self.moments.value)
@@ -311,7 +323,7 @@ class Estimates(Sequence[Estimate], Tabular):
     def __getitem__(self, number: slice) -> list[Estimate]: ...
     def __getitem__(self, number: int | slice) -> Estimate | list[Estimate]:
         if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
+            return [self[place] for place in range(*number.indices(len(self)))]
         if self.is_exact[number]:
             return Estimate.exact(float(self.moments.value[number])).beware(self.notes[number])
         return Estimate.of(self.moments.take(np.array([number])), self.method, self.assumption, self.notes[number])
@@ -325,10 +337,10 @@ class Estimates(Sequence[Estimate], Tabular):
     def notes(self) -> list[str | None]:
         """What to beware of, beside each estimate."""
         pairs = zip(self.is_exact.tolist(), self.moments.noted, strict=True)
-        found = _told(self.moments, [None if exact else self.note or note for exact, note in pairs])
+        all_notes = _add_negative_notes(self.moments, [None if exact else self.note or note for exact, note in pairs])
         for number in np.flatnonzero(self.empty).tolist() if self.empty is not None else ():
-            found[number] = _both(NOTHING, found[number])
-        return found
+            all_notes[number] = _join_notes(NOTHING, all_notes[number])
+        return all_notes
 
     @property
     def value(self) -> Floats:
@@ -338,16 +350,19 @@ class Estimates(Sequence[Estimate], Tabular):
     @property
     def standard_error(self) -> Floats:
         """Their standard errors; not-a-number where none is known."""
-        return standard_errors(self.moments)
+        return compute_standard_errors(self.moments)
 
     def interval(self, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """The low and the high ends of their intervals; not-a-number where no error is known."""
-        return intervals(self.moments, level)
+        return compute_intervals(self.moments, level)
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """A row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
         numbers = (self.value, self.standard_error, *self.interval(level))
-        named = {name: pa.array(each, from_pandas=True) for name, each in zip(COLUMNS, numbers, strict=False)}
+        named = {
+            name: pa.array(numbers_column, from_pandas=True)
+            for name, numbers_column in zip(COLUMNS, numbers, strict=False)
+        }
         if any(self.notes):
             named[COLUMNS[-1]] = pa.array(self.notes, type=pa.string())
         return pa.table(named)

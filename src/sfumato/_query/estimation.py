@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.arrays import Floats, Mask, Places
-from sfumato._core.cell_values import parts
+from sfumato._core.cell_values import split_value
 from sfumato._query.connection import Session
 from sfumato._query.estimate import Estimate
 from sfumato._query.parser.conditions import Domain, Signature, Test
-from sfumato._query.parser.formulas import sums_of
+from sfumato._query.parser.formulas import list_sums
 from sfumato._query.parser.from_clause import VALUES, check_single
-from sfumato._query.parser.linear_terms import Combination, Term, combined, products, weight_of
-from sfumato._query.parser.query_size import MOST_WEIGHTS, too_large
+from sfumato._query.parser.linear_terms import Combination, Term, combine_terms, list_products, make_weight
+from sfumato._query.parser.query_size import MOST_WEIGHTS, explain_too_large
 from sfumato._query.parser.sensitive_queries import Question
-from sfumato._records.sql_quoting import TABLE, literal, quoted
-from sfumato._records.tally import COUNT, Holdings, Key, Measured, Scan, Tally, key_of
+from sfumato._records.sql_quoting import TABLE, format_literal, quote_name
+from sfumato._records.tally import COUNT, Holdings, Key, Measured, Scan, Tally, make_group_key
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments, Piece
 
@@ -86,19 +86,19 @@ def prepare(session: Session, question: Question, only: Mask | None) -> Prepared
     where = domain.test(question.where, signature, is_where=True)
     if only is not None:
         where = replace(where, wanted=where.wanted & only)
-    tests = tuple(domain.test(each.condition, signature) for each in question.totals)
-    scores = tuple(None if each.score is None else domain.scores(each.score) for each in question.totals)
-    weights = tuple(weight_of(each.factor) for each in question.totals)
-    positive = _positive(session, question, [weight for weight in weights if weight != COUNT])
-    return Prepared(where, tests, scores, weights, _groups(domain, question, where), signature, positive)
+    tests = tuple(domain.test(total.condition, signature) for total in question.totals)
+    scores = tuple(None if total.score is None else domain.scores(total.score) for total in question.totals)
+    weights = tuple(make_weight(total.factor) for total in question.totals)
+    positive = _find_positive_weights(session, question, [weight for weight in weights if weight != COUNT])
+    return Prepared(where, tests, scores, weights, _group_places(domain, question, where), signature, positive)
 
 
-def _positive(session: Session, question: Question, weights: Sequence[str]) -> frozenset[str]:
+def _find_positive_weights(session: Session, question: Question, weights: Sequence[str]) -> frozenset[str]:
     """The weights that are never negative; what cannot be added up is refused by DuckDB."""
     if not weights:
         return frozenset()
     clause = f" WHERE {question.where.public_sql}" if question.where.public else ""
-    for factor in [each.factor for each in question.totals if each.factor is not None]:
+    for factor in [total.factor for total in question.totals if total.factor is not None]:
         session.columns(f"SELECT SUM({factor}) FROM {question.source.records}")
     least = ", ".join(f"MIN({weight}), BOOL_AND(ISFINITE({weight}))" for weight in weights)
     (row,) = session.rows(f"SELECT {least} FROM {question.source.records}{clause}")
@@ -108,14 +108,14 @@ def _positive(session: Session, question: Question, weights: Sequence[str]) -> f
     return frozenset({weight for weight, lowest in pairs if lowest is None or lowest >= 0} | {COUNT})
 
 
-def _groups(domain: Domain, question: Question, where: Test) -> dict[Key, Mask]:
+def _group_places(domain: Domain, question: Question, where: Test) -> dict[Key, Mask]:
     """The wanted places of the domain, by the values of the sensitive groups."""
     columns = [domain.values(sql) for sql in question.sensitive_groups]
-    found: dict[Key, Mask] = {} if columns else {(): np.zeros(domain.size, dtype=np.bool_)}
+    masks: dict[Key, Mask] = {} if columns else {(): np.zeros(domain.size, dtype=np.bool_)}
     for place in np.flatnonzero(where.wanted).tolist():
-        key = key_of([column[place] for column in columns])
-        found.setdefault(key, np.zeros(domain.size, dtype=np.bool_))[place] = True
-    return found
+        key = make_group_key([column[place] for column in columns])
+        masks.setdefault(key, np.zeros(domain.size, dtype=np.bool_))[place] = True
+    return masks
 
 
 class Estimator:
@@ -142,21 +142,21 @@ class Estimator:
         """Count: the rows of the answer, before anything is estimated but simple counts."""
         for public, cuts in self._cuts.items():
             counts = self._counted_at_once(cuts)
-            for (sensitive, mask), known in zip(self.prepared.groups.items(), counts, strict=True):
+            for (sensitive, mask), group_counts in zip(self.prepared.groups.items(), counts, strict=True):
                 if not self.question.groups or self._is_possible(cuts, mask):
                     self.session.clock.check()
-                    yield GroupCell(public, sensitive, mask, known)
+                    yield GroupCell(public, sensitive, mask, group_counts)
 
     def public_groups(self) -> dict[Key, PublicGroup]:
         """The public groups of the lines, each as a whole."""
-        found = {}
+        groups = {}
         for public, cuts in self._cuts.items():
             left_out = [(cut.measured, ~self.prepared.where.mask(cut.bits)) for cut in cuts]
             terms = [Term(measured, {COUNT: mask.astype(np.float64)}) for measured, mask in left_out]
             has_rest = any(mask.any() for _, mask in left_out)
-            rest = self._count_or_sum(combined(terms, self.prepared.positive)) if has_rest else None
-            found[public] = PublicGroup(sum(cut.measured[COUNT].rows.item() for cut in cuts), rest)
-        return found
+            rest = self._count_or_sum(combine_terms(terms, self.prepared.positive)) if has_rest else None
+            groups[public] = PublicGroup(sum(cut.measured[COUNT].rows.item() for cut in cuts), rest)
+        return groups
 
     @cached_property
     def _cuts(self) -> dict[Key, list[Cut]]:
@@ -164,10 +164,10 @@ class Estimator:
         question, prepared = self.question, self.prepared
         needed: dict[str, None] = {}
         for formulas in [range(len(question.formulas))] if self.formula_groups is None else self.formula_groups:
-            numbers = {number for formula in formulas for number in sums_of(question.formulas[formula])}
-            needed.update(dict.fromkeys(products({prepared.weights[number] for number in numbers})))
+            numbers = {number for formula in formulas for number in list_sums(question.formulas[formula])}
+            needed.update(dict.fromkeys(list_products({prepared.weights[number] for number in numbers})))
         if len(needed) > MOST_WEIGHTS:
-            raise too_large(f"{MOST_WEIGHTS:,} sums of columns and of their products")
+            raise explain_too_large(f"{MOST_WEIGHTS:,} sums of columns and of their products")
         scan = Scan(
             question.source.records,
             question.where.public_sql,
@@ -176,14 +176,14 @@ class Estimator:
             len(prepared.groups) * len(question.formulas),
         )
         width = len(question.public_groups)
-        found: dict[Key, list[Cut]] = {} if width else {(): []}
+        cuts_by_key: dict[Key, list[Cut]] = {} if width else {(): []}
         for key, measured in self._counted_by_group(scan).items():
             self.has_records |= bool(measured[COUNT].rows[0])
-            bits = prepared.signature.bits([int(each) for each in key[width:]])  # type: ignore[arg-type]
+            bits = prepared.signature.bits([int(part) for part in key[width:]])  # type: ignore[arg-type]
             if prepared.where.mask(bits).any():
                 beside = {weight: tally.beside(self.whole, self.holdings) for weight, tally in measured.items()}
-                found.setdefault(key[:width], []).append(Cut(bits, beside))
-        return found
+                cuts_by_key.setdefault(key[:width], []).append(Cut(bits, beside))
+        return cuts_by_key
 
     def _counted_by_group(self, scan: Scan) -> dict[Key, Measured]:
         """Count what the records of each group show; of one count by the quick way, where there is one."""
@@ -191,9 +191,9 @@ class Estimator:
         condition = self._hit_condition()
         if condition is not None:
             wanted = self.prepared.where.wanted & self.prepared.tests[0].wanted
-            found = manifest.shown.hits(self.session, scan, manifest.naming, condition, wanted)
-            if found is not None:
-                return found
+            hits = manifest.shown.hits(self.session, scan, manifest.naming, condition, wanted)
+            if hits is not None:
+                return hits
         return manifest.shown.scanned(self.session, scan, manifest.naming)
 
     def _hit_condition(self) -> str | None:
@@ -216,10 +216,10 @@ class Estimator:
             return None
         wanted = [*question.where.sensitive, *inner.sensitive]
         if self.only is not None:
-            value = parts(manifest.domain[int(self.only.argmax())])
-            kinds = self.session.columns(f"SELECT {', '.join(map(quoted, manifest.sensitive))} FROM {VALUES}")
+            value = split_value(manifest.domain[int(self.only.argmax())])
+            kinds = self.session.columns(f"SELECT {', '.join(map(quote_name, manifest.sensitive))} FROM {VALUES}")
             wanted += [
-                f"{quoted(TABLE)}.{quoted(name)} IS NOT DISTINCT FROM {literal(part, kinds[name])}"
+                f"{quote_name(TABLE)}.{quote_name(name)} IS NOT DISTINCT FROM {format_literal(part, kinds[name])}"
                 for name, part in zip(manifest.sensitive, value, strict=True)
             ]
         return " AND ".join(wanted) or None
@@ -227,21 +227,21 @@ class Estimator:
     @property
     def holdings(self) -> Holdings | None:
         """What the buckets hold; read once for all questions."""
-        kept, manifest = self.session.kept, self.session.manifest
-        if "holdings" not in kept:
-            kept["holdings"] = manifest.shown.holdings(self.session, Scan(), manifest.naming, self.session.folder)
-        found: Holdings | None = kept["holdings"]
-        return found
+        cache, manifest = self.session.kept, self.session.manifest
+        if "holdings" not in cache:
+            cache["holdings"] = manifest.shown.holdings(self.session, Scan(), manifest.naming, self.session.folder)
+        cached_holdings: Holdings | None = cache["holdings"]
+        return cached_holdings
 
     @property
     def whole(self) -> Tally | None:
         """The tally of all records, where the method looks at it; counted once for all questions."""
-        kept, manifest = self.session.kept, self.session.manifest
-        if self.method.needs_whole and "whole" not in kept:
+        cache, manifest = self.session.kept, self.session.manifest
+        if self.method.needs_whole and "whole" not in cache:
             ((_, measured),) = manifest.shown.scanned(self.session, Scan(), manifest.naming).items()
-            kept["whole"] = measured[COUNT]
-        found: Tally | None = kept["whole"] if self.method.needs_whole else None
-        return found
+            cache["whole"] = measured[COUNT]
+        whole_tally: Tally | None = cache["whole"] if self.method.needs_whole else None
+        return whole_tally
 
     def _is_possible(self, cuts: Sequence[Cut], mask: Mask) -> bool:
         """Whether a record could be in a sensitive group; each is shown where no condition mixes columns."""
@@ -255,16 +255,16 @@ class Estimator:
         One by one they would take many times as long: what is learnt of the records is the same for all groups.
         """
         masks = list(self.prepared.groups.values())
-        found: list[dict[int, Estimate]] = [{} for _ in masks]
+        counts_by_group: list[dict[int, Estimate]] = [{} for _ in masks]
         counts = [number for number, total in enumerate(self.question.totals) if total.is_count]
         for number in counts if len(masks) > 1 else []:
             by_cuts: dict[tuple[int, ...], dict[int, Places]] = {}
             wanted = [self.prepared.where.mask(cut.bits) & self.prepared.tests[number].mask(cut.bits) for cut in cuts]
             for group, mask in enumerate(masks):
                 several: dict[bytes, list[int]] = {}
-                for place, each in enumerate(wanted):
-                    if (each & mask).any():
-                        several.setdefault((each & mask).tobytes(), []).append(place)
+                for place, group_number in enumerate(wanted):
+                    if (group_number & mask).any():
+                        several.setdefault((group_number & mask).tobytes(), []).append(place)
                 if len(several) == 1 and not mask.all():
                     ((first, *others),) = several.values()
                     by_cuts.setdefault((first, *others), {})[group] = np.flatnonzero(wanted[first] & mask)
@@ -273,8 +273,8 @@ class Estimator:
                 self.session.clock.check()
                 moments = self.method.count(self.design, tally, [*places.values()])
                 for group, one in zip(places, moments, strict=True):
-                    found[group][number] = self._counted(one)
-        return found
+                    counts_by_group[group][number] = self._counted(one)
+        return counts_by_group
 
     def total(self, number: int, cell: GroupCell) -> Estimate:
         """One sum of one row: a count has an interval of its own."""
@@ -314,7 +314,7 @@ class Estimator:
                     weight, theta = self.prepared.weights[number], self._theta(number, cut, by)
                     scores[weight] = scores[weight] + theta if weight in scores else theta
                 terms.append(Term(cut.measured, scores))
-        return combined(terms, self.prepared.positive)
+        return combine_terms(terms, self.prepared.positive)
 
     def crossing_errors(self, number: int, steps: Sequence[Sequence[GroupCell]], share: float) -> list[float | None]:
         """For each step, the error of how many more than a share of what is counted in all steps is counted up to it.
@@ -328,7 +328,7 @@ class Estimator:
                     theta = self._theta(number, cut, cell.mask.astype(np.float64))
                     tallies = parts.setdefault(theta.tobytes(), (theta, [[] for _ in steps]))[1]
                     tallies[step].append(cut.measured[COUNT])
-        found: list[float | None] = []
+        errors_by_step: list[float | None] = []
         for last in range(len(steps)):
             self.session.clock.check()
             terms = []
@@ -337,8 +337,10 @@ class Estimator:
                     listed = [(tally, 1.0) for step in some for tally in step]
                     if listed and by:
                         terms.append(Term({COUNT: Tally.sum_of(listed)}, {COUNT: by * theta}))
-            found.append(self._estimated(combined(terms, self.prepared.positive)).standard_error if terms else 0.0)
-        return found
+            errors_by_step.append(
+                self._estimated(combine_terms(terms, self.prepared.positive)).standard_error if terms else 0.0
+            )
+        return errors_by_step
 
     def ratio_bounds(self, upper: Factors, lower: Factors) -> tuple[float, float]:
         """Between what a ratio lies for certain: it is a mean of what single records would give, if all count below.
@@ -365,7 +367,7 @@ class Estimator:
         if _is_one_count(found):
             ((piece,),) = found.layers
             (moments,) = self.method.count(self.design, piece.first, [np.flatnonzero(piece.theta)])
-            return self._counted(_shifted(moments, found.known))
+            return self._counted(_shift_moments(moments, found.known))
         return self._estimated(found)
 
     def _counted(self, moments: Moments) -> Estimate:
@@ -379,11 +381,13 @@ class Estimator:
         if not found.layers:
             return Estimate.exact(found.known)
         moments = [self._moments(layer) for layer in found.layers]
-        first = _shifted(moments[0], found.known)
+        first = _shift_moments(moments[0], found.known)
         note = self.method.note or moments[0].note
         if len(moments) > 1:
-            error = sum(math.sqrt(float(each.base[0])) for each in moments)
-            ends = [sum(getattr(each, end)[0] for each in moments) + found.known for end in ("value", "most", "least")]
+            error = sum(math.sqrt(float(moment.base[0])) for moment in moments)
+            ends = [
+                sum(getattr(moment, end)[0] for moment in moments) + found.known for end in ("value", "most", "least")
+            ]
             first, note = Moments.of(ends[0], error**2, 0.0, ends[1], ends[2]), UPPER_BOUND
         return Estimate.of(first, self.method.words, self.method.assumption, note, SUMS)
 
@@ -395,23 +399,23 @@ class Estimator:
         return self.method.total(self.design, layer)
 
 
-def _is_one_count(found: Combination) -> bool:
+def _is_one_count(combination: Combination) -> bool:
     """Whether all that is not known is one count."""
-    if len(found.layers) != 1 or len(found.layers[0]) != 1:
+    if len(combination.layers) != 1 or len(combination.layers[0]) != 1:
         return False
-    ((piece,),) = found.layers
+    ((piece,),) = combination.layers
     return piece.first is piece.second and bool(np.isin(piece.theta, (0.0, 1.0)).all())
 
 
-def _shifted(moments: Moments, known: float) -> Moments:
+def _shift_moments(moments: Moments, shift: float) -> Moments:
     """Moments of a number that is larger by what is known."""
-    if not known:
+    if not shift:
         return moments
     return replace(
         moments,
-        value=moments.value + known,
-        unbiased=None if moments.unbiased is None else moments.unbiased + known,
-        base=moments.base - moments.slope * known,
-        most=moments.most + known,
-        least=moments.least + known,
+        value=moments.value + shift,
+        unbiased=None if moments.unbiased is None else moments.unbiased + shift,
+        base=moments.base - moments.slope * shift,
+        most=moments.most + shift,
+        least=moments.least + shift,
     )

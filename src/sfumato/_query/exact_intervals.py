@@ -40,26 +40,26 @@ EQUAL_DIGITS = 10
 FIRST_HITS = 16
 
 
-def inverted(chances: Floats, rows: Counts, hits: Counts, level: float) -> tuple[Floats, Floats]:
+def invert_hits(chances: Floats, rows: Counts, hits: Counts, level: float) -> tuple[Floats, Floats]:
     """The least and the largest count that the hits among the rows do not speak against, for each pair of the two.
 
     `chances` are those of a hit, of a record with a wanted value and of another one, a line each.
     """
-    found = np.empty((2, len(rows)))
+    all_ends = np.empty((2, len(rows)))
     tops = FIRST_HITS << np.maximum(np.ceil(np.log2((hits + 1) / FIRST_HITS)), 0).astype(np.int64)
-    keys = np.stack([*chances, _standing(rows, chances[0]), tops])
+    keys = np.stack([*chances, _select_row_numbers(rows, chances[0]), tops])
     laws, groups = np.unique(keys, axis=1, return_inverse=True)
     order = np.argsort(groups, kind="stable")
     starts = np.searchsorted(groups[order], np.arange(laws.shape[1]))
     for (wanted, other, node, top), mine in zip(laws.T.tolist(), np.split(order, starts[1:]), strict=True):
-        ends = accepted(HitLaw(wanted, other, int(node)), int(top), level)
+        ends = find_accepted_counts(HitLaw(wanted, other, int(node)), int(top), level)
         # The same number of hits is expected of a smaller count among more rows.
         fewer = (rows[mine] - node) * other / (wanted - other)
-        found[:, mine] = ends[:, np.minimum(hits[mine], ends.shape[1] - 1)] - fewer
-    return found[0], found[1]
+        all_ends[:, mine] = ends[:, np.minimum(hits[mine], ends.shape[1] - 1)] - fewer
+    return all_ends[0], all_ends[1]
 
 
-def _standing(rows: Counts, wanted: Floats) -> Counts:
+def _select_row_numbers(rows: Counts, wanted: Floats) -> Counts:
     """The numbers of rows whose laws stand for those of others: all that are small, then at a constant ratio."""
     ratio = np.log1p(np.minimum(SPACING / wanted, WIDEST_SPACING))
     first = SMALL_ROWS + 1
@@ -87,19 +87,19 @@ class HitLaw:
 
     def counts(self, most_hits: float) -> Floats:
         """The counts to go through, up to one of which so many hits are expected."""
-        kept, first = self.wanted - self.other, self.expected(0)
-        most = math.ceil(max(most_hits - first, 0.0) / kept) + 1
+        difference, first = self.wanted - self.other, self.expected(0)
+        most = math.ceil(max(most_hits - first, 0.0) / difference) + 1
         if self.is_whole:
             return np.arange(min(most, self.rows) + 1.0)
         # So many counts that no more are expected to hit than do if all of the rows hold a wanted value that this law
         # stands for. Above its own rows the generating function is that of no law, but close to one.
         largest = self.rows * (1 + WIDEST_SPACING) + 1
-        most = min(most, math.ceil((largest * self.wanted - first) / kept))
+        most = min(most, math.ceil((largest * self.wanted - first) / difference))
         # The square root of a number of hits has nearly the same standard deviation, one half, wherever it is. Where
         # few are expected, one of them is much, and the steps are half as long.
         low, high, step = math.sqrt(first), math.sqrt(self.expected(most)), 0.5 / FINENESS
         roots = [np.arange(low, FEW_ROOT, step / 2), np.arange(max(low, FEW_ROOT), high + step, step)]
-        return np.unique(np.rint(np.clip((np.concatenate(roots) ** 2 - first) / kept, 0, most)))
+        return np.unique(np.rint(np.clip((np.concatenate(roots) ** 2 - first) / difference, 0, most)))
 
     def chances(self, counts: Floats, size: int) -> Floats:
         """The chance of each number of hits below an odd size, a line for each count; by the generating function."""
@@ -111,12 +111,12 @@ class HitLaw:
             np.multiply.accumulate(spectrum, axis=0, out=spectrum)
         else:
             spectrum = np.exp(np.multiply.outer(counts, wanted - other) + self.rows * other)
-        found = np.fft.irfft(spectrum, size, axis=1)
-        return np.where(found < UNHEARD, 0.0, found)
+        probabilities = np.fft.irfft(spectrum, size, axis=1)
+        return np.where(probabilities < UNHEARD, 0.0, probabilities)
 
 
 @lru_cache(maxsize=1024)
-def accepted(law: HitLaw, top: int, level: float) -> Floats:
+def find_accepted_counts(law: HitLaw, top: int, level: float) -> Floats:
     """The ends of the accepted counts, for every number of hits below the top."""
     counts = law.counts((REACH / 2 + math.sqrt(REACH**2 / 4 + top)) ** 2)
     expected = law.expected(float(counts[-1]))

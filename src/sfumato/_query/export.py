@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from sfumato._core.cell_values import Value, display, labels
-from sfumato._query.counting.record_blocks import batches, schema_of
-from sfumato._query.impossible_literals import no_value
+from sfumato._core.cell_values import Value, display, make_labels
+from sfumato._query.counting.record_blocks import read_batches, read_record_schema
+from sfumato._query.impossible_literals import explain_missing_value
 from sfumato._query.record_weights import record_weights
 from sfumato._query.release import Release
-from sfumato._readers.optional_packages import needed
+from sfumato._readers.optional_packages import import_optional
 from sfumato._release.staging import check_outside, place_written
 from sfumato.errors import InternalError, QueryError, TargetError
 
@@ -75,28 +75,28 @@ def export(
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace a file with --force.")
     if not values:
         raise QueryError("name the values to count, such as --values HIV,COPD.")
-    found = list(dict.fromkeys(named_value(release, value) for value in values))
-    added = {value: record_weights(release.manifest, release.folder, value, method) for value in found}
+    chosen_values = list(dict.fromkeys(find_value(release, value) for value in values))
+    added = {value: record_weights(release.manifest, release.folder, value, method) for value in chosen_values}
     for value, weights in added.items():
         check_sum(release, value, weights, method)
-    public, is_csv = _public(release), target.suffix.lower() == ".csv"
+    public, is_csv = _read_public_columns(release), target.suffix.lower() == ".csv"
     names = dict(
-        zip(public.column_names, public.column_names if is_csv else plain_names(public.column_names), strict=True)
+        zip(public.column_names, public.column_names if is_csv else make_plain_names(public.column_names), strict=True)
     )
     taken = set(names.values())
     columns = {}
-    for value in found:
-        columns[name := _free(PREFIX + _plain(display(value)), taken)] = value
+    for value in chosen_values:
+        columns[name := _free(PREFIX + _make_plain(display(value)), taken)] = value
         taken.add(name)
     table = public.rename_columns(list(names.values()))
     for name, value in columns.items():
         table = table.append_column(name, added[value])
-    told = {name: f"weight of {display(value)}" for name, value in columns.items()} | {
+    column_labels = {name: f"weight of {display(value)}" for name, value in columns.items()} | {
         new: old for old, new in names.items() if new != old
     }
-    place_written(lambda path: write(table, path, told), target, "the export", force=force)
+    place_written(lambda path: write(table, path, column_labels), target, "the export", force=force)
     renamed = {old: new for old, new in names.items() if new != old}
-    return Exported(target, table.num_rows, columns, renamed, formulas(public))
+    return Exported(target, table.num_rows, columns, renamed, find_formula_columns(public))
 
 
 def parse_values(text: str) -> list[str]:
@@ -104,15 +104,15 @@ def parse_values(text: str) -> list[str]:
     return next(csv.reader([text], skipinitialspace=True), [])
 
 
-def named_value(release: Release, value: Value | str) -> Value:
+def find_value(release: Release, value: Value | str) -> Value:
     """A value of the domain; a text may be what people see of it."""
     domain = release.manifest.domain
     if value in domain:
         return value
-    seen = dict(zip(labels(domain), domain, strict=True))
-    if isinstance(value, str) and value in seen:
-        return seen[value]
-    raise QueryError(f"{no_value(value, release.manifest)} A value with a comma in it stands in quotes.")
+    values_by_label = dict(zip(make_labels(domain), domain, strict=True))
+    if isinstance(value, str) and value in values_by_label:
+        return values_by_label[value]
+    raise QueryError(f"{explain_missing_value(value, release.manifest)} A value with a comma in it stands in quotes.")
 
 
 def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:
@@ -126,48 +126,50 @@ def check_sum(release: Release, value: Value, weights: pa.Array, method: str | N
         )
 
 
-def formulas(table: pa.Table) -> tuple[str, ...]:
+def find_formula_columns(table: pa.Table) -> tuple[str, ...]:
     """The columns of which a name or a text begins as a formula does."""
-    found = []
+    formula_columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         texts = [name, *(column.unique().drop_null().to_pylist() if pa.types.is_string(column.type) else ())]
         if pc.any(pc.match_substring_regex(pa.array(texts, pa.string()), FORMULA)).as_py():
-            found.append(name)
-    return tuple(found)
+            formula_columns.append(name)
+    return tuple(formula_columns)
 
 
-def _public(release: Release) -> pa.Table:
+def _read_public_columns(release: Release) -> pa.Table:
     """The public columns, in the order of the records."""
     manifest = release.manifest
     paths = manifest.paths(release.folder)
-    schema = schema_of(paths, manifest)
-    plain = pa.schema([(name, _plain_type(schema.field(name).type)) for name in manifest.public])
-    return pa.Table.from_batches([_decoded(batch, plain) for batch in batches(paths, schema, manifest.public)], plain)
+    schema = read_record_schema(paths, manifest)
+    plain = pa.schema([(name, _find_plain_type(schema.field(name).type)) for name in manifest.public])
+    return pa.Table.from_batches(
+        [_decode_batch(batch, plain) for batch in read_batches(paths, schema, manifest.public)], plain
+    )
 
 
-def _decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _decode_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = [batch.column(field.name).cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def _find_plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 # ---------------------------------------------------------------------------------------------------------------- names
 
 
-def plain_names(names: Sequence[str]) -> list[str]:
+def make_plain_names(names: Sequence[str]) -> list[str]:
     """Names that Stata and SPSS take: letters, digits and _, no two alike whatever their case."""
     taken: set[str] = set()
-    found = []
+    new_names = []
     for name in names:
-        found.append(_free(_plain(name), taken))
-        taken.add(found[-1])
-    return found
+        new_names.append(_free(_make_plain(name), taken))
+        taken.add(new_names[-1])
+    return new_names
 
 
-def _plain(name: str) -> str:
+def _make_plain(name: str) -> str:
     plain = re.sub("[^A-Za-z0-9_]+", "_", name).strip("_")[:LONGEST_NAME] or "column"
     if RESERVED.fullmatch(plain):
         return f"v_{plain}"
@@ -176,14 +178,14 @@ def _plain(name: str) -> str:
 
 def _free(name: str, taken: set[str]) -> str:
     """The name, or the first with a number behind it that nobody has in capitals or small letters."""
-    name, known = name[:LONGEST_NAME], {each.lower() for each in taken}
-    for ending in _endings():
-        if (found := name[: LONGEST_NAME - len(ending)] + ending).lower() not in known:
-            return found
+    name, taken_names = name[:LONGEST_NAME], {taken_name.lower() for taken_name in taken}
+    for ending in _list_endings():
+        if (candidate := name[: LONGEST_NAME - len(ending)] + ending).lower() not in taken_names:
+            return candidate
     raise InternalError("no name is free. Please report this.")
 
 
-def _endings() -> Iterator[str]:
+def _list_endings() -> Iterator[str]:
     yield ""
     yield from (f"_{number}" for number in range(2, 1_000_000))
 
@@ -200,10 +202,10 @@ def _write_csv(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
 
 def _write_by(name: str, **options: Any) -> Callable[[pa.Table, Path, Mapping[str, str]], None]:
     def write(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
-        needed("pandas", "statistics", "a file for Stata or SPSS")
-        package = needed("pyreadstat", "statistics", "a file for Stata or SPSS")
-        shown = {column: _short(told[column]) for column in table.column_names if column in told}
-        frame = _for_packages(table, told).to_pandas()
+        import_optional("pandas", "statistics", "a file for Stata or SPSS")
+        package = import_optional("pyreadstat", "statistics", "a file for Stata or SPSS")
+        shown = {column: _shorten_label(told[column]) for column in table.column_names if column in told}
+        frame = _convert_for_packages(table, told).to_pandas()
         try:
             getattr(package, name)(frame, str(path), column_labels=shown, **options)
         except package.ReadstatError as error:  # which does not say why
@@ -212,11 +214,11 @@ def _write_by(name: str, **options: Any) -> Callable[[pa.Table, Path, Mapping[st
     return write
 
 
-def _short(label: str) -> str:
+def _shorten_label(label: str) -> str:
     return label if len(label.encode()) <= LONGEST_LABEL else label.encode()[:LONGEST_LABEL].decode(errors="ignore")
 
 
-def _for_packages(table: pa.Table, told: Mapping[str, str]) -> pa.Table:
+def _convert_for_packages(table: pa.Table, told: Mapping[str, str]) -> pa.Table:
     """Types that both packages know: truths and whole numbers as numbers, times without a zone.
 
     Numbers with more digits than a double holds become texts: as numbers, two different ones could become the same.

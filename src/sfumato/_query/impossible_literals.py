@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfumato._core.cell_values import Value, display, parts
-from sfumato._core.suggestions import nearest, no_such
+from sfumato._core.cell_values import Value, display, split_value
+from sfumato._core.suggestions import explain_missing_name, find_nearest
 from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Bins
 from sfumato.errors import QueryError
@@ -32,37 +32,37 @@ class Unheard:
     @property
     def near(self) -> str | None:
         """What may have been meant; to look for it takes a moment."""
-        return nearest(self.text, self.known)
+        return find_nearest(self.text, self.known)
 
     @property
     def sentence(self) -> str:
         """What is said of it."""
         if self.is_protected:
-            return no_such(self.text, self.known, f"{self.column!r} has no value", most=NAMED_VALUES)
+            return explain_missing_name(self.text, self.known, f"{self.column!r} has no value", most=NAMED_VALUES)
         near = self.near
         meant = "." if near is None else f"; did you mean {near!r}?"
         return f"no record has {self.text!r} in {self.column!r}{meant}"
 
 
-def no_value(value: Value, manifest: Manifest) -> QueryError:
+def explain_missing_value(value: Value, manifest: Manifest) -> QueryError:
     """What is said of a value that is not in the domain of what is protected."""
     name, domain = manifest.sensitive_name, manifest.domain
-    if len(manifest.sensitive) > 1 and len(parts(value)) != len(manifest.sensitive):
+    if len(manifest.sensitive) > 1 and len(split_value(value)) != len(manifest.sensitive):
         return QueryError(f"a value of {name!r} has a part for each of its columns, such as {domain[0]!r}.")
-    alike = [each for each in domain if display(each) == display(value)]
+    alike = [candidate for candidate in domain if display(candidate) == display(value)]
     if alike and len(manifest.types) == 1:
         kind = _KINDS[manifest.types[0]]
-        given = "and what is missing is None" if alike[0] is None else f"such as {alike[0]!r}"
-        return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, {given}.")
-    return QueryError(missing_value(display(value), name, domain))
+        hint = "and what is missing is None" if alike[0] is None else f"such as {alike[0]!r}"
+        return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, {hint}.")
+    return QueryError(describe_missing_value(display(value), name, domain))
 
 
-def missing_value(text: str, column: str, values: Sequence[Value], what: str = "value") -> str:
+def describe_missing_value(text: str, column: str, values: Sequence[Value], what: str = "value") -> str:
     """The sentence for a value, or a group of values, that a column does not have."""
-    known = [display(value) for value in dict.fromkeys(values)]
-    return no_such(text, known, f"{column!r} has no {what}", most=NAMED_VALUES)
+    existing_labels = [display(value) for value in dict.fromkeys(values)]
+    return explain_missing_name(text, existing_labels, f"{column!r} has no {what}", most=NAMED_VALUES)
 
 
-def no_range(text: str, column: str, bins: Bins) -> QueryError:
+def explain_missing_range(text: str, column: str, bins: Bins) -> QueryError:
     """What is said of a text that is none of the ranges in which a column was published."""
-    return QueryError(no_such(text, bins.labels, f"{column!r} has no range"))
+    return QueryError(explain_missing_name(text, bins.labels, f"{column!r} has no range"))

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 
 from sfumato._core.arrays import Floats
-from sfumato._query.exact_intervals import FEW, MOST_HITS, inverted
+from sfumato._query.exact_intervals import FEW, MOST_HITS, invert_hits
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
 
@@ -20,13 +20,13 @@ def check_level(level: float) -> None:
         raise QueryError(f"the level is {level}, and must lie between 0 and 1, such as 0.95.")
 
 
-def quantile(level: float) -> float:
+def compute_quantile(level: float) -> float:
     """How many standard errors an interval of this level reaches to either side."""
     check_level(level)
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def standard_errors(moments: Moments) -> Floats:
+def compute_standard_errors(moments: Moments) -> Floats:
     """The standard errors at the estimates, moved into the range that a count can have; not a number if unknown."""
     nearest = np.clip(moments.centre, moments.least, moments.most)
     return np.asarray(np.sqrt(np.maximum(moments.base + moments.slope * nearest, 0.0)))
@@ -37,7 +37,7 @@ def score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
 
     Source: Wilson 1927 for one binomial; here for the sum of two.
     """
-    value, squared = moments.centre, quantile(level) ** 2
+    value, squared = moments.centre, compute_quantile(level) ** 2
     shift = squared * moments.slope / 2
     # (value + shift)² - value² + z² base, written so that the square of a large sum does not swallow the rest. Below
     # zero no count fits: the variance would be negative wherever the estimate lies.
@@ -45,15 +45,15 @@ def score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
     return value + shift - half, value + shift + half
 
 
-def within_one_error(moments: Moments, level: float) -> tuple[Floats, Floats]:
+def compute_one_error_interval(moments: Moments, level: float) -> tuple[Floats, Floats]:
     """One standard error around the estimates moved into the ranges of counts, or less if the level asks for less."""
     nearest = np.clip(moments.centre, moments.least, moments.most)
-    reach = min(quantile(level), 1.0) * standard_errors(moments)
+    reach = min(compute_quantile(level), 1.0) * compute_standard_errors(moments)
     low, high = (np.clip(end, moments.least, moments.most) for end in (nearest - reach, nearest + reach))
     return low, high
 
 
-def intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
+def compute_intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
     """The intervals within the ranges that counts can have; not a number where no error is known.
 
     They hold the counts that a test at this level would not reject: by the exact law where few hits are expected from
@@ -68,8 +68,8 @@ def intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
     (few,) = np.nonzero((rows * other < FEW) & (rows > 0) & (wanted > other) & (hits < MOST_HITS))
     if len(few):
         whole = rows[few].astype(np.int64), hits[few].astype(np.int64)
-        ends = inverted(moments.hit_chances[:, few], *whole, level)
+        ends = invert_hits(moments.hit_chances[:, few], *whole, level)
         low[few], high[few] = (end + moments.least[few] for end in ends)
-    least, most = within_one_error(moments, level)
+    least, most = compute_one_error_interval(moments, level)
     low, high = (np.clip(end, moments.least, moments.most) for end in (low, high))
     return np.minimum(low, least), np.maximum(high, most)

@@ -8,25 +8,25 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.cell_values import Value
-from sfumato._query.answering import method_of
-from sfumato._query.counting.record_blocks import batches, schema_of
-from sfumato._query.impossible_literals import no_value
+from sfumato._query.answering import find_method
+from sfumato._query.counting.record_blocks import read_batches, read_record_schema
+from sfumato._query.impossible_literals import explain_missing_value
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
 
 
 def record_weights(manifest: Manifest, folder: Path, value: Value, method: str | None = None) -> pa.Array:
     """A weight for each record, in the order of the data files."""
-    weights_of = method_of(manifest, method).weights
+    weights_of = find_method(manifest, method).weights
     if weights_of is None:
         raise QueryError("this release has no weights by record; ask for counts instead.")
     if value not in manifest.domain:
-        raise no_value(value, manifest)
+        raise explain_missing_value(value, manifest)
     theta = (np.arange(len(manifest.domain)) == manifest.domain.index(value)).astype(np.float64)
     weights, read = weights_of(manifest.design, theta), manifest.shown.reader(manifest.naming)
     paths = manifest.paths(folder)
     found = [
         manifest.shown.weighed(read(batch), weights.shown) + float(weights.always)
-        for batch in batches(paths, schema_of(paths, manifest), manifest.shown_names)
+        for batch in read_batches(paths, read_record_schema(paths, manifest), manifest.shown_names)
     ]
     return pa.array(np.concatenate(found) if found else np.zeros(0))

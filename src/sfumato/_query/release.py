@@ -17,33 +17,33 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.cell_values import Scalar, Value, parts
-from sfumato._core.object_store import Address, File, readable
+from sfumato._core.cell_values import Scalar, Value, split_value
+from sfumato._core.object_store import Address, File, open_for_arrow
 from sfumato._engines.engine import Engine
 from sfumato._query.answer import Answer
-from sfumato._query.answering import Asker, offered_methods, unknown_method
-from sfumato._query.attached_tables import attached
+from sfumato._query.answering import Asker, explain_unknown_method, list_methods
+from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
 from sfumato._query.connection import OpenRelease, Session
-from sfumato._query.consistent_answers import adjusting
+from sfumato._query.consistent_answers import make_adjusting
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.file_counts import RecordFiles
 from sfumato._query.counting.many_counts import count_many
-from sfumato._query.counting.simple_sql import simple_count
-from sfumato._query.describe_statements import columns_of
+from sfumato._query.counting.simple_sql import parse_simple_count
+from sfumato._query.describe_statements import list_askable_columns
 from sfumato._query.estimate import Estimate, Estimates
-from sfumato._query.notebook_html import framed, release_parts
+from sfumato._query.notebook_html import frame_parts, release_parts
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.query_limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
 from sfumato._query.record_weights import record_weights
-from sfumato._records.sql_quoting import TABLE, quoted
+from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
 from sfumato._release.manifest_reader import load_json
 from sfumato._release.release_folder import read_folder, release_folder, unpack
 from sfumato._release.store_upload import fetch, fetch_manifest
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.schema import Bins
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
 
 
@@ -60,12 +60,14 @@ class Release:
 
     def __repr__(self) -> str:
         manifest = self.manifest
-        said = f"{manifest.mechanism_name}, protects {manifest.sensitive_name}, public {', '.join(manifest.public)}"
-        return printable(f"Release({str(self.path)!r}: {said})")
+        description = (
+            f"{manifest.mechanism_name}, protects {manifest.sensitive_name}, public {', '.join(manifest.public)}"
+        )
+        return escape_unprintable(f"Release({str(self.path)!r}: {description})")
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        return framed(release_parts(self))
+        return frame_parts(release_parts(self))
 
     @classmethod
     def open(cls, path: str | Path) -> Release:
@@ -74,20 +76,20 @@ class Release:
         What is fetched from a store goes to a private folder, which is removed with the release: at once what
         describes it, and its records when they are first asked for.
         """
-        given = Address.of(path, ReleaseFormatError) or Path(path)
-        if isinstance(given, Path) and given.is_dir():
-            folder = release_folder(given)
-            return cls(given, read_folder(folder), folder)
-        if isinstance(given, Path) and not given.exists():
+        location = Address.of(path, ReleaseFormatError) or Path(path)
+        if isinstance(location, Path) and location.is_dir():
+            folder = release_folder(location)
+            return cls(location, read_folder(folder), folder)
+        if isinstance(location, Path) and not location.exists():
             raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
         folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
         try:
-            if isinstance(given, Address):
-                files, manifest = fetch_manifest(given, folder)
-                release = cls(given, manifest, folder, files)
+            if isinstance(location, Address):
+                files, manifest = fetch_manifest(location, folder)
+                release = cls(location, manifest, folder, files)
             else:
-                unpack(given, folder)
-                release = cls(given, read_folder(folder), folder)
+                unpack(location, folder)
+                release = cls(location, read_folder(folder), folder)
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -113,7 +115,7 @@ class Release:
     def rows(self) -> int:
         """The number of records."""
         try:
-            return sum(int(pq.read_metadata(readable(path)).num_rows) for path in self.records)
+            return sum(int(pq.read_metadata(open_for_arrow(path)).num_rows) for path in self.records)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ReleaseFormatError(
                 f"{self.manifest.data} cannot be read; get the release again from its publisher."
@@ -122,12 +124,12 @@ class Release:
     @property
     def columns(self) -> list[tuple[str, str, str]]:
         """Each column: its name, its type, and what it is for: public or protected, in which ranges, at which level."""
-        return columns_of(self.manifest)
+        return list_askable_columns(self.manifest)
 
     @property
     def values(self) -> dict[str, tuple[Scalar, ...]]:
         """The values that can be asked of each protected column; None is the missing one."""
-        parted = [parts(value) for value in self.manifest.domain]
+        parted = [split_value(value) for value in self.manifest.domain]
         names = enumerate(self.manifest.sensitive)
         return {name: tuple(dict.fromkeys(value[number] for value in parted)) for number, name in names}
 
@@ -161,15 +163,15 @@ class Release:
         """
         if engine is None:
             return self._asker(method=method).count(value, where)
-        query = simple_count(parse(f"SELECT COUNT(*) FROM {TABLE}{_where(where)}"), self.manifest)
+        query = parse_simple_count(parse(f"SELECT COUNT(*) FROM {TABLE}{_write_where(where)}"), self.manifest)
         if query is None or not (query.values is None or isinstance(value, EllipsisType)):
             raise QueryError(
                 "by an engine, columns are compared with values (=, IN, BETWEEN, <, >, IS NULL) and joined by AND, the "
                 "sensitive one once; ask the rest without an engine."
             )
         wanted = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
-        (found,) = self.count_many([wanted], method=method, engine=engine)
-        return found
+        (estimate,) = self.count_many([wanted], method=method, engine=engine)
+        return estimate
 
     def count_many(
         self, queries: Sequence[CountQuery], *, method: str | None = None, engine: Engine | None = None
@@ -209,7 +211,7 @@ class Release:
         if not columns:
             raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').")
         listed = ", ".join(columns)
-        sql = f"SELECT {listed}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {listed}"
+        sql = f"SELECT {listed}, COUNT(*) AS n FROM {TABLE}{_write_where(where)} GROUP BY {listed}"
         return self.sql(sql, method=method, consistent=consistent, totals=totals)
 
     def histogram(  # noqa: PLR0913 - everything but the column has a default
@@ -226,9 +228,9 @@ class Release:
 
         `consistent` and `totals` are those of `sql`; with edges, totals name the ranges.
         """
-        name = quoted(column)
+        name = quote_name(column)
         if edges is None:
-            sql = f"SELECT {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {name}"
+            sql = f"SELECT {name}, COUNT(*) AS n FROM {TABLE}{_write_where(where)} GROUP BY {name}"
             return self.sql(sql, method=method, consistent=consistent, totals=totals)
         bins = Bins.of(list(edges))
         pairs = zip(bins.labels, itertools.pairwise(bins.edges), strict=True)
@@ -237,8 +239,8 @@ class Release:
             f"WHEN {name} >= {low} AND {name} {sign} {high} THEN '{label}'"
             for (label, (low, high)), sign in zip(pairs, signs, strict=True)
         ]
-        sql = f"SELECT CASE {' '.join(cases)} END AS {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY 1"
-        return _in_order(self.sql(sql, method=method, consistent=consistent, totals=totals), column, bins.labels)
+        sql = f"SELECT CASE {' '.join(cases)} END AS {name}, COUNT(*) AS n FROM {TABLE}{_write_where(where)} GROUP BY 1"
+        return _order_by_ranges(self.sql(sql, method=method, consistent=consistent, totals=totals), column, bins.labels)
 
     def sql(  # noqa: PLR0913 - everything but the query has a default
         self,
@@ -261,10 +263,10 @@ class Release:
         """
         asker = self._asker(
             method=method,
-            attached={name: attached(name, table) for name, table in (attach or {}).items()},
+            attached={name: read_attached_table(name, table) for name, table in (attach or {}).items()},
             limits=Limits(timeout, memory),
             is_simultaneous=simultaneous,
-            adjusting=adjusting(consistent=consistent, totals=totals),
+            adjusting=make_adjusting(consistent=consistent, totals=totals),
         )
         return asker.ask(query)
 
@@ -282,7 +284,7 @@ class Release:
 
         A question that cannot be answered gives its error in its place. The timeout is for each that is asked alone.
         """
-        tables = {name: attached(name, table) for name, table in (attach or {}).items()}
+        tables = {name: read_attached_table(name, table) for name, table in (attach or {}).items()}
         limits = Limits(timeout, DEFAULT_MEMORY)
         asker = self._asker(method=method, attached=tables, limits=limits, is_simultaneous=simultaneous)
         return ask_many(asker, questions, progress)
@@ -306,24 +308,24 @@ class Release:
         return OpenRelease(self.manifest, self.folder)
 
     def _number(self, expression: str, where: str | None, method: str | None) -> Estimate:
-        return self.sql(f"SELECT {expression} AS number FROM {TABLE}{_where(where)}", method=method).only()
+        return self.sql(f"SELECT {expression} AS number FROM {TABLE}{_write_where(where)}", method=method).only()
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The names of the estimators that this release can be asked with; the first is the default."""
-        return offered_methods(self.manifest)
+        return list_methods(self.manifest)
 
     def check_method(self, name: str | None) -> None:
         """Refuses an estimator that analysts are not offered, such as one that only reproduces a paper."""
         if name is not None and name not in self.methods:
-            raise unknown_method(self.manifest, name)
+            raise explain_unknown_method(self.manifest, name)
 
 
-def _where(condition: str | None) -> str:
+def _write_where(condition: str | None) -> str:
     return "" if condition is None else f" WHERE ({condition})"
 
 
-def _in_order(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
+def _order_by_ranges(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
     """An answer whose groups are ranges, with the rows in the order of the ranges; what is in none comes last."""
     places = {label: place for place, label in enumerate(labels)}
     return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: places.get(row[column], len(labels)))))

@@ -188,7 +188,7 @@ class Power(Function):
         return float(self.exponent * number ** (self.exponent - 1))
 
 
-def power(exponent: float) -> Function | None:
+def make_power(exponent: float) -> Function | None:
     """The power with an exponent; None of those whose error is not told."""
     if exponent == 0.5:  # noqa: PLR2004 - the square root
         return SquareRoot()

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sqlglot import exp
 
-from sfumato._core.cell_values import Value, display, parts
+from sfumato._core.cell_values import Value, display, split_value
 from sfumato._core.suggestions import MOST_COMPARED
 from sfumato._query.connection import Session
 from sfumato._query.estimate import NOTHING
 from sfumato._query.impossible_literals import Unheard
 from sfumato._query.parser import range_comparisons
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.literal_equalities import equalities
-from sfumato._records.sql_quoting import RECORDS, quoted, text
+from sfumato._query.parser.literal_equalities import find_equalities
+from sfumato._records.sql_quoting import RECORDS, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 
 MOST_TOLD, MOST_SUGGESTED = 3, 100
@@ -33,7 +33,7 @@ FIRST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
-class _Known:
+class _ListedColumn:
     """A column whose values the release lists: what is protected, or a level of it."""
 
     name: str
@@ -42,12 +42,12 @@ class _Known:
     """Its texts, or its numbers; None where values are compared by rules of their own, such as dates."""
 
     @classmethod
-    def of(cls, name: str, values: Sequence[Value]) -> _Known:
-        given = frozenset(value for value in values if value is not None)
-        is_plain = all(isinstance(value, str) for value in given) or all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in given
+    def of(cls, name: str, values: Sequence[Value]) -> _ListedColumn:
+        present_values = frozenset(value for value in values if value is not None)
+        is_plain = all(isinstance(value, str) for value in present_values) or all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in present_values
         )
-        return cls(name, values, given if is_plain else None)
+        return cls(name, values, present_values if is_plain else None)
 
     def has(self, literal: exp.Literal) -> bool:
         """Whether a value is one of the column; so it is where nothing can be said."""
@@ -66,29 +66,29 @@ class _Known:
         return [display(value) for value in dict.fromkeys(self.values)]
 
 
-def checked(found: Tree, session: Session) -> Tree:
+def check_literals(expression: Tree, session: Session) -> Tree:
     """An expression whose columns were found: ranges as lists of them, and what it names and is not there is noted."""
-    look(found, session, range_comparisons.of_release)
-    return range_comparisons.by_ranges(found, session.manifest.bins)
+    look(expression, session, range_comparisons.is_release_column)
+    return range_comparisons.rewrite_by_ranges(expression, session.manifest.bins)
 
 
 def look(tree: Tree, session: Session, is_own: Callable[[exp.Column], bool]) -> None:
     """Note the values that columns of the release are compared with and do not have."""
     named: dict[str, dict[str, exp.Literal]] = {}
-    for column, literal in equalities(tree):
+    for column, literal in find_equalities(tree):
         if is_own(column):
             named.setdefault(column.name.lower(), {})[literal.name] = literal
-    protected, public = _protected(session), open_columns(session.manifest) if named else {}
+    protected, public = _list_protected_columns(session), open_columns(session.manifest) if named else {}
     for name, literals in named.items():
         if name in public:
-            texts = [each for each, literal in literals.items() if literal.is_string]
-            session.unheard += absent(session, public[name], texts)
+            texts = [literal_text for literal_text, literal in literals.items() if literal.is_string]
+            session.unheard += find_absent_values(session, public[name], texts)
         elif name in protected:
-            known = protected[name]
+            listed_column = protected[name]
             session.unheard += [
-                Unheard(known.name, each, known.shown, is_protected=True)
-                for each, literal in literals.items()
-                if not known.has(literal)
+                Unheard(listed_column.name, literal_text, listed_column.shown, is_protected=True)
+                for literal_text, literal in literals.items()
+                if not listed_column.has(literal)
             ]
 
 
@@ -98,74 +98,82 @@ def open_columns(manifest: Manifest) -> dict[str, str]:
     return {name.lower(): name for name in names}
 
 
-def _protected(session: Session) -> dict[str, _Known]:
+def _list_protected_columns(session: Session) -> dict[str, _ListedColumn]:
     """What is protected and its groups, by their names in small letters; ranges are looked at elsewhere."""
-    manifest, kept = session.manifest, session.kept
-    if "protected" not in kept:
+    manifest, cache = session.manifest, session.kept
+    if "protected" not in cache:
         columns: dict[str, Sequence[Value]] = {
-            name: [parts(value)[number] for value in manifest.domain] for number, name in enumerate(manifest.sensitive)
+            name: [split_value(value)[number] for value in manifest.domain]
+            for number, name in enumerate(manifest.sensitive)
         }
-        found = [
-            _Known.of(name, values) for name, values in (columns | manifest.groups).items() if name not in manifest.bins
+        listed_columns = [
+            _ListedColumn.of(name, values)
+            for name, values in (columns | manifest.groups).items()
+            if name not in manifest.bins
         ]
-        kept["protected"] = {each.name.lower(): each for each in found}
-    known: dict[str, _Known] = kept["protected"]
-    return known
+        cache["protected"] = {column.name.lower(): column for column in listed_columns}
+    columns_by_name: dict[str, _ListedColumn] = cache["protected"]
+    return columns_by_name
 
 
-def absent(session: Session, name: str, texts: Collection[str]) -> list[Unheard]:
+def find_absent_values(session: Session, name: str, texts: Collection[str]) -> list[Unheard]:
     """Those of some texts that no record has in a public column."""
-    written = [each for each in texts if _is_text(each)]
-    first = _first_values(session, name)
-    found = set(pc.filter(values := pa.array(written, pa.string()), pc.is_in(values, first)).to_pylist())
-    if rest := [each for each in written if each not in found]:
-        listed = ", ".join(map(text, rest))
-        rows = session.rows(f"SELECT DISTINCT {quoted(name)} FROM {RECORDS} WHERE {quoted(name)} IN ({listed})")
-        found |= {each for (each,) in rows}
+    written = [candidate for candidate in texts if _is_text(candidate)]
+    first = _read_first_values(session, name)
+    present_texts = set(pc.filter(values := pa.array(written, pa.string()), pc.is_in(values, first)).to_pylist())
+    if rest := [candidate for candidate in written if candidate not in present_texts]:
+        listed = ", ".join(map(quote_text, rest))
+        rows = session.rows(f"SELECT DISTINCT {quote_name(name)} FROM {RECORDS} WHERE {quote_name(name)} IN ({listed})")
+        present_texts |= {candidate for (candidate,) in rows}
     with session.complaining():
-        known: list[str] = first.slice(0, MOST_COMPARED).to_pylist() if len(found) < len(texts) else []
-    missing = [each for each in texts if each not in found]
+        examples: list[str] = first.slice(0, MOST_COMPARED).to_pylist() if len(present_texts) < len(texts) else []
+    missing = [candidate for candidate in texts if candidate not in present_texts]
     return [
-        Unheard(name, each, known if number < MOST_SUGGESTED else (), is_protected=False)
-        for number, each in enumerate(missing)
+        Unheard(name, candidate, examples if number < MOST_SUGGESTED else (), is_protected=False)
+        for number, candidate in enumerate(missing)
     ]
 
 
-def _is_text(given: str) -> bool:
+def _is_text(literal: str) -> bool:
     """Whether a text can be written: half a character cannot, and no record has it."""
     try:
-        given.encode()
+        literal.encode()
     except UnicodeEncodeError:
         return False
     return True
 
 
-def _first_values(session: Session, name: str) -> pa.Array:
+def _read_first_values(session: Session, name: str) -> pa.Array:
     """The values that the first records list for a column: all that occur, in a file as they are written here."""
     key = f"first values of {name}"
     if key not in session.kept:
-        found = pa.array([], pa.string())
+        first_values = pa.array([], pa.string())
         (path, *_) = session.manifest.paths(session.folder)
         with session.complaining(), pq.ParquetFile(path, read_dictionary=[name]) as file:
             for batch in file.iter_batches(FIRST_ROWS, columns=[name]):
                 column = batch.column(0)
                 values = column.dictionary if pa.types.is_dictionary(column.type) else column
-                known = values.cast(pa.string()).drop_null()
-                found = known if values is not column else known.unique()
+                texts = values.cast(pa.string()).drop_null()
+                first_values = texts if values is not column else texts.unique()
                 break
-        session.kept[key] = found
-    kept: pa.Array = session.kept[key]
-    return kept
+        session.kept[key] = first_values
+    cached_values: pa.Array = session.kept[key]
+    return cached_values
 
 
-def told(unheard: Iterable[Unheard]) -> str | None:
+def summarize_absent_values(unheard: Iterable[Unheard]) -> str | None:
     """The first sentences, each once, and how many more there are."""
-    different = list({(each.column, each.text): each for each in unheard}.values())
-    sentences, more = [each.sentence for each in different[:MOST_TOLD]], len(different) - MOST_TOLD
+    different = list({(value.column, value.text): value for value in unheard}.values())
+    sentences, more = [value.sentence for value in different[:MOST_TOLD]], len(different) - MOST_TOLD
     return " ".join([*sentences, *([f"{more:,} more values are not there."] if more > 0 else [])]) or None
 
 
-def lacking(session: Session, *, is_empty: bool) -> str | None:
+def explain_absent_values(session: Session, *, is_empty: bool) -> str | None:
     """What is said of values that are not there; and where no record is left, unless that already says why."""
-    is_told = any(not each.is_protected for each in session.unheard)
-    return " ".join(filter(None, [told(session.unheard), NOTHING if is_empty and not is_told else None])) or None
+    is_told = any(not value.is_protected for value in session.unheard)
+    return (
+        " ".join(
+            filter(None, [summarize_absent_values(session.unheard), NOTHING if is_empty and not is_told else None])
+        )
+        or None
+    )

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato._core.cell_values import plain_schema
-from sfumato._core.digests import Each, files_digest
-from sfumato._core.object_store import File, readable
+from sfumato._core.cell_values import simplify_schema
+from sfumato._core.digests import FileMapper, compute_files_digest
+from sfumato._core.object_store import File, open_for_arrow
 from sfumato._readers.reader import Opening, TableReader
-from sfumato._readers.sources import without_views
+from sfumato._readers.sources import replace_views
 from sfumato.errors import SourceError
 
 FILE_MARK, STREAM_MARK, OLD_MARK = b"ARROW1", b"\xff\xff\xff\xff", b"FEA1"
@@ -34,8 +34,8 @@ class ArrowSource:
         """Read what the files say of their columns, and refuse files whose columns differ."""
         schemas, sizes = [], []
         for path in paths:
-            with _reader(path) as reader:
-                schemas.append(plain_schema(reader.schema))
+            with _open_reader(path) as reader:
+                schemas.append(simplify_schema(reader.schema))
                 sizes.append(sum(batch.num_rows for batch in _read(reader)))
             if not schemas[-1].equals(schemas[0]):
                 raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
@@ -49,9 +49,9 @@ class ArrowSource:
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The batches of the files, cut where they are larger."""
         for path in self.paths:
-            with _reader(path) as reader:
+            with _open_reader(path) as reader:
                 for batch in _read(reader):
-                    plain = without_views(batch.select(list(columns)))
+                    plain = replace_views(batch.select(list(columns)))
                     for first in range(0, plain.num_rows, batch_rows):
                         yield plain.slice(first, batch_rows)
 
@@ -60,9 +60,9 @@ class ArrowSource:
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the files."""
-        return files_digest(self.paths, each, is_content=is_content)
+        return compute_files_digest(self.paths, each, is_content=is_content)
 
 
 def open_arrow(opening: Opening) -> ArrowSource:
@@ -71,11 +71,11 @@ def open_arrow(opening: Opening) -> ArrowSource:
 
 
 @contextmanager
-def _reader(path: File) -> Iterator[Any]:
+def _open_reader(path: File) -> Iterator[Any]:
     """The reader of a file or a stream: the first bytes say which."""
     try:
         # Not mapped: a file that somebody cuts off while it is read would end the program.
-        with pa.OSFile(str(path)) if isinstance(path, Path) else readable(path) as file:
+        with pa.OSFile(str(path)) if isinstance(path, Path) else open_for_arrow(path) as file:
             mark = file.read(len(FILE_MARK))
             if mark.startswith(OLD_MARK):
                 raise SourceError(f"{path.name!r} is of Feather's first version; write it again with a newer one.")

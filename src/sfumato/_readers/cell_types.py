@@ -67,11 +67,11 @@ class ColumnKind:
         """Values in the type of the column. What was not seen before raises an error of Arrow."""
         kind = self.type
         if pa.types.is_string(kind) and self.kinds != {str}:
-            return pa.array([None if value is None else spelled(value) for value in values], kind)
+            return pa.array([None if value is None else format_as_csv(value) for value in values], kind)
         if self.kinds == {str} and self.dates.found:
             return self.dates.found.read(pa.array(values, pa.string()))
         if pa.types.is_date32(kind):
-            return pa.array([_day(value) for value in values], kind)
+            return pa.array([_convert_to_day(value) for value in values], kind)
         if pa.types.is_floating(kind):
             return pa.array([None if value is None else float(value) for value in values], kind)
         return pa.array(values, kind)
@@ -80,12 +80,12 @@ class ColumnKind:
 _MIDNIGHT = datetime.time()
 
 
-def spelled(value: Any) -> str:
+def format_as_csv(value: Any) -> str:
     """A value as a CSV file would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)
 
 
-def _day(value: Any) -> datetime.date | None:
+def _convert_to_day(value: Any) -> datetime.date | None:
     return value.date() if isinstance(value, datetime.datetime) else value

@@ -19,12 +19,12 @@ from typing import TextIO
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from sfumato._core.digests import Each, files_digest
+from sfumato._core.digests import FileMapper, compute_files_digest
 from sfumato._core.object_store import File
-from sfumato._readers.compressed_files import ending, opened, opened_text, unreadable
+from sfumato._readers.compressed_files import find_ending, make_unreadable_error, open_content, open_text
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
 from sfumato._readers.reader import Opening, TableReader
-from sfumato._readers.type_inference import DATES, Guess, Spelling, numbers
+from sfumato._readers.type_inference import DATES, Guess, Spelling, list_number_spellings
 from sfumato.errors import SchemaError, SourceError
 
 BLOCK_BYTES = 1 << 23
@@ -52,15 +52,17 @@ class CsvSource:
     def open(cls, paths: Sequence[File], read: ReadOptions = AS_USUAL) -> CsvSource:
         """Read the files once to find the types of their columns."""
         encoding = read.encoding
-        header, delimiter = _header(paths[0], encoding)
+        header, delimiter = _read_header(paths[0], encoding)
         for path in paths[1:]:
-            if _header(path, encoding) != (header, delimiter):
+            if _read_header(path, encoding) != (header, delimiter):
                 raise SourceError(f"{path.name!r} has another header than {paths[0].name!r}; they must agree.")
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
         texts = pa.schema([(name, pa.string()) for name in header])
         untyped = cls(tuple(paths), texts, delimiter, encoding, missing=read.missing)
-        guesses = {name: Guess((*numbers(read.decimal), *DATES)) for name in header if name not in read.text}
+        guesses = {
+            name: Guess((*list_number_spellings(read.decimal), *DATES)) for name in header if name not in read.text
+        }
         file_rows = []
         for path in paths:
             rows = 0
@@ -92,14 +94,14 @@ class CsvSource:
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the files."""
-        return files_digest(self.paths, each, is_content=is_content)
+        return compute_files_digest(self.paths, each, is_content=is_content)
 
     def _blocks(self, path: File, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             with pa_csv.open_csv(
-                opened(path),
+                open_content(path),
                 read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES, encoding=self.encoding),
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
@@ -114,13 +116,13 @@ class CsvSource:
         except (pa.ArrowException, UnicodeError):
             raise SourceError(self._explain(path)) from None  # Arrow repeats the row
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise make_unreadable_error(path, error) from error
 
     def _explain(self, path: File) -> str:
         """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
         try:
-            with opened_text(path, self.encoding) as file:
-                for row in (reader := csv.reader(_short_lines(file), delimiter=self.delimiter)):
+            with open_text(path, self.encoding) as file:
+                for row in (reader := csv.reader(_read_short_lines(file), delimiter=self.delimiter)):
                     if len(row) not in (0, len(self.schema)):
                         return (
                             f"line {reader.line_num} of {path.name!r} has {len(row)} fields where the header has "
@@ -131,7 +133,7 @@ class CsvSource:
         except csv.Error:
             pass
         except pa.ArrowException as error:
-            return str(unreadable(path, error))
+            return str(make_unreadable_error(path, error))
         return f"{path.name!r} is not a CSV file that can be read: its quotes or separators do not fit together."
 
     def _typed(self, block: pa.RecordBatch) -> pa.RecordBatch:
@@ -153,10 +155,10 @@ def open_csv(opening: Opening) -> CsvSource:
     return CsvSource.open(opening.files, opening.read)
 
 
-def _header(path: File, encoding: str) -> tuple[list[str], str]:
+def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
     """The column names and the separator, which is the candidate that splits the first line most often."""
     try:
-        with opened_text(path, encoding) as file:
+        with open_text(path, encoding) as file:
             line = file.readline(LONGEST_LINE).lstrip("\ufeff")
             if len(line) == LONGEST_LINE:
                 raise csv.Error
@@ -165,7 +167,7 @@ def _header(path: File, encoding: str) -> tuple[list[str], str]:
                     f"the first line of {path.name!r} is a note for Excel, and names no columns; remove it."
                 )
             # A separator inside quotes belongs to a name; the ending .tsv says which one it is.
-            candidates = "\t" if ending(path) == ".tsv" else DELIMITERS
+            candidates = "\t" if find_ending(path) == ".tsv" else DELIMITERS
             delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)
             header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
     except csv.Error as error:
@@ -175,13 +177,13 @@ def _header(path: File, encoding: str) -> tuple[list[str], str]:
             f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
         ) from error
     except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, error) from error
+        raise make_unreadable_error(path, error) from error
     if not line.strip():
         raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
     return header, delimiter
 
 
-def _short_lines(file: TextIO) -> Iterator[str]:
+def _read_short_lines(file: TextIO) -> Iterator[str]:
     """The lines of a file; one that Arrow cannot read either, because it is longer than a block, is never in memory."""
     while line := file.readline(BLOCK_BYTES):
         if len(line) == BLOCK_BYTES:

@@ -42,10 +42,15 @@ def rows_of(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
 
     try:
         with duckdb.connect(str(file), read_only=True, config=READ_ALONE) as database:
-            found = {_said(*names): names for names in database.execute(NAMES).fetchall()}
-            table = ".".join(map(_quoted, found[tables_in_files.chosen(file.name, part, list(found), "table")]))
+            names_by_label = {_format_table_name(*names): names for names in database.execute(NAMES).fetchall()}
+            table = ".".join(
+                map(
+                    _quote_name,
+                    names_by_label[tables_in_files.choose_table(file.name, part, list(names_by_label), "table")],
+                )
+            )
             columns = database.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
-            wanted = ", ".join(_selected(name, kind) for name, kind, *_ in columns)
+            wanted = ", ".join(_write_column_sql(name, kind) for name, kind, *_ in columns)
             yield database.sql(f"SELECT {wanted} FROM {table}").to_arrow_reader(BATCH_ROWS)
     except duckdb.PermissionException as error:
         raise SourceError(f"{file.name!r} has a view that reads other files; make a table of it first.") from error
@@ -54,16 +59,16 @@ def rows_of(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
         raise SourceError(f"{file.name!r} cannot be read as a DuckDB file: {why}.") from None
 
 
-def _said(schema: str, name: str) -> str:
+def _format_table_name(schema: str, name: str) -> str:
     return name if schema == "main" else f"{schema}.{name}"
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _selected(name: str, kind: str) -> str:
-    quoted = _quoted(name)
+def _write_column_sql(name: str, kind: str) -> str:
+    quoted = _quote_name(name)
     return f"CAST({quoted} AS VARCHAR) AS {quoted}" if kind in AS_TEXT else quoted
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sfumato._core.object_store import File
 from sfumato._readers import tables_in_files
 from sfumato._readers.cell_types import ColumnKind
-from sfumato._readers.optional_packages import needed
+from sfumato._readers.optional_packages import import_optional
 from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.sources import MemorySource
 from sfumato._readers.workbook_size import check_workbook
@@ -33,14 +33,18 @@ def open_excel(opening: Opening) -> MemorySource:
 
 def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: Iterable[str] = ()) -> pa.Table:
     """The rows of a sheet; those without any value are none."""
-    calamine = needed("python_calamine", "excel", "an Excel file")
+    calamine = import_optional("python_calamine", "excel", "an Excel file")
     with file.open("rb") as opened:
         content = io.BytesIO(opened.read())
     check_workbook(file.name, content)
     try:
         book = calamine.CalamineWorkbook.from_filelike(content)
-        kinds = [each.name for each in book.sheets_metadata if each.typ == calamine.SheetTypeEnum.WorkSheet]
-        sheet = tables_in_files.chosen(file.name, part, kinds, "sheet")
+        kinds = [
+            sheet_metadata.name
+            for sheet_metadata in book.sheets_metadata
+            if sheet_metadata.typ == calamine.SheetTypeEnum.WorkSheet
+        ]
+        sheet = tables_in_files.choose_table(file.name, part, kinds, "sheet")
         rows = book.get_sheet_by_name(sheet).to_python(skip_empty_area=False)
     except (calamine.CalamineError, calamine.PasswordError, calamine.ZipError, calamine.XmlError, OSError) as error:
         raise SourceError(
@@ -48,8 +52,8 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
         ) from error
     if not rows:
         raise SchemaError(f"the sheet {sheet!r} is empty: its first row must name the columns.")
-    names, marks = _names(rows[0], sheet), {"", *missing}
-    cells = ([_cell(value, marks) for value in row] for row in rows[1:])
+    names, marks = _check_names(rows[0], sheet), {"", *missing}
+    cells = ([_convert_cell(value, marks) for value in row] for row in rows[1:])
     filled = [row for row in cells if any(value is not None for value in row)]
     arrays = []
     for number, name in enumerate(names):
@@ -59,8 +63,8 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
     return pa.table(arrays, names=names)
 
 
-def _names(cells: Sequence[Any], sheet: str) -> list[str]:
-    names = [value if isinstance(value, str) else str(_cell(value, ())) for value in cells]
+def _check_names(cells: Sequence[Any], sheet: str) -> list[str]:
+    names = [value if isinstance(value, str) else str(_convert_cell(value, ())) for value in cells]
     if not all(name.strip() for name in names):
         raise SchemaError(f"a column of the sheet {sheet!r} has no name: its first row must name all columns.")
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -68,7 +72,7 @@ def _names(cells: Sequence[Any], sheet: str) -> list[str]:
     return names
 
 
-def _cell(value: Any, missing: Iterable[str]) -> Any:
+def _convert_cell(value: Any, missing: Iterable[str]) -> Any:
     """A cell as a value: whole numbers as such, and times of day as texts."""
     if isinstance(value, str):
         return None if value in missing else value

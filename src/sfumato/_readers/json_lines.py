@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato._core.digests import files_digest
+from sfumato._core.digests import compute_files_digest
 from sfumato._core.object_store import File
 from sfumato._readers.cell_types import ColumnKind
-from sfumato._readers.compressed_files import opened_text, unreadable
+from sfumato._readers.compressed_files import make_unreadable_error, open_text
 from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.sources import MemorySource
 from sfumato.errors import SchemaError, SourceError
@@ -90,7 +90,7 @@ class JsonLines:
         """Each row, and how long its line is."""
         number = 0
         try:
-            with opened_text(path, self.encoding) as file:
+            with open_text(path, self.encoding) as file:
                 while line := file.readline(LONGEST_LINE):
                     number += 1
                     if len(line) == LONGEST_LINE:
@@ -108,12 +108,12 @@ class JsonLines:
                 '{"age": 40, "sex": "F"}.'
             ) from None
         except (OSError, pa.ArrowException) as error:
-            raise unreadable(path, error) from error
+            raise make_unreadable_error(path, error) from error
 
 
 def open_json_lines(opening: Opening) -> MemorySource:
     """Read the lines into a private file; the digest is that of the files."""
-    before = files_digest(opening.files)
+    before = compute_files_digest(opening.files)
     lines = JsonLines(opening.files, opening.read.encoding, frozenset(opening.read.missing))
     source = opening.keep(lines.stream(opening.read.text, opening.told))
     return source.read_from(opening.files, before)

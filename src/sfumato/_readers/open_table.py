@@ -7,21 +7,21 @@ from typing import Any
 
 from sfumato._core.object_store import Address
 from sfumato._readers import tables_in_files
-from sfumato._readers.file_kinds import files_of
+from sfumato._readers.file_kinds import find_files
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
 from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.reader_registry import (
     describe_endings,
-    reader_of_address,
-    reader_of_file,
-    reader_of_object,
+    find_reader_of_address,
+    find_reader_of_file,
+    find_reader_of_object,
 )
-from sfumato._readers.sources import MarkedSource, Source, Told, nobody
-from sfumato._readers.standard_input import MARK, standard_input
+from sfumato._readers.sources import MarkedSource, RowProgress, Source, ignore_rows
+from sfumato._readers.standard_input import MARK, read_standard_input
 from sfumato.errors import SourceError
 
 
-def open_source(table: Any, spool: Path, *, read: ReadOptions = AS_USUAL, told: Told = nobody) -> Source:
+def open_source(table: Any, spool: Path, *, read: ReadOptions = AS_USUAL, told: RowProgress = ignore_rows) -> Source:
     """Opens a path, a glob, a folder, an address, `-` for standard input, a frame, or an Arrow table or stream.
 
     A table that can be read only once is written to `spool` for the second pass, a private file without a name; a frame
@@ -32,15 +32,15 @@ def open_source(table: Any, spool: Path, *, read: ReadOptions = AS_USUAL, told: 
     return MarkedSource(source, read.missing) if read.missing and not reader.marks_missing else source
 
 
-def _find_reader(table: Any, spool: Path, read: ReadOptions, told: Told) -> tuple[TableReader, Opening]:
+def _find_reader(table: Any, spool: Path, read: ReadOptions, told: RowProgress) -> tuple[TableReader, Opening]:
     if not isinstance(table, str | Path):
-        return reader_of_object(table), Opening(table, spool, read, told)
+        return find_reader_of_object(table), Opening(table, spool, read, told)
     name = str(table)
-    if (reader := reader_of_address(name)) is not None:
+    if (reader := find_reader_of_address(name)) is not None:
         return reader, Opening(name, spool, read, told)
     path, part = (name, None) if name == MARK else tables_in_files.split(name)
-    files = tuple([standard_input(spool)] if name == MARK else files_of(path))
-    reader = reader_of_file(files[0])
+    files = tuple([read_standard_input(spool)] if name == MARK else find_files(path))
+    reader = find_reader_of_file(files[0])
     if reader is None:
         raise SourceError(
             f"{files[0].name!r} is no table that can be read: name a file that ends in {describe_endings()}, "

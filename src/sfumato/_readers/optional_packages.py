@@ -8,7 +8,7 @@ from typing import Any
 from sfumato.errors import MissingExtraError
 
 
-def needed(module: str, extra: str, what: str) -> Any:
+def import_optional(module: str, extra: str, what: str) -> Any:
     """A library that is no dependency; where it is missing, how to get it."""
     try:
         return importlib.import_module(module)

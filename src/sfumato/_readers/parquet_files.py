@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.cell_values import plain_schema
-from sfumato._core.digests import Each, files_digest
-from sfumato._core.object_store import PIECE_BYTES, Address, File, readable
+from sfumato._core.cell_values import simplify_schema
+from sfumato._core.digests import FileMapper, compute_files_digest
+from sfumato._core.object_store import PIECE_BYTES, Address, File, open_for_arrow
 from sfumato._readers.reader import Opening, TableReader
-from sfumato.errors import SourceError, reason
+from sfumato.errors import SourceError, explain_os_error
 
 READ_BYTES = 1 << 20
 """Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
@@ -44,9 +44,9 @@ class ParquetSource:
         """Read the footers, and refuse files whose columns differ."""
         schemas, groups = [], []
         for path in paths:
-            with _parquet(path) as file:
+            with _open_parquet_file(path) as file:
                 _check_swelling(path, file.metadata)
-                schemas.append(plain_schema(file.schema_arrow))
+                schemas.append(simplify_schema(file.schema_arrow))
                 sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
                 groups += [RowGroup(path, number, size) for number, size in enumerate(sizes)]
         for path, schema in zip(paths, schemas, strict=True):
@@ -63,28 +63,28 @@ class ParquetSource:
         """Stream the files; strings come as dictionaries, which is twice as fast."""
         strings = [name for name in columns if pa.types.is_string(self.schema.field(name).type)]
         for path, groups in groupby(self.groups, lambda group: group.path):
-            with _parquet(path, strings) as file:
+            with _open_parquet_file(path, strings) as file:
                 try:
                     # Group by group: a reader of all row groups holds on to the bytes of those it has passed.
                     for group in groups:
                         yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
                 except (pa.ArrowException, OSError, IndexError) as error:
-                    raise _unreadable(path, error, "is damaged: it cannot be read to its end") from error
+                    raise _make_unreadable_error(path, error, "is damaged: it cannot be read to its end") from error
 
     def pieces(self, rows: int) -> Iterator[ParquetSource]:
         """Neighbouring row groups of one file."""
         for path, groups in groupby(self.groups, lambda group: group.path):
             waiting: list[RowGroup] = []
             for group in groups:
-                if waiting and sum(each.rows for each in waiting) + group.rows > rows:
+                if waiting and sum(waiting_group.rows for waiting_group in waiting) + group.rows > rows:
                     yield replace(self, paths=(path,), groups=tuple(waiting))
                     waiting = []
                 waiting.append(group)
             yield replace(self, paths=(path,), groups=tuple(waiting))
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the files."""
-        return files_digest(self.paths, each, is_content=is_content)
+        return compute_files_digest(self.paths, each, is_content=is_content)
 
 
 def open_parquet(opening: Opening) -> ParquetSource:
@@ -92,12 +92,14 @@ def open_parquet(opening: Opening) -> ParquetSource:
     return ParquetSource.open(opening.files)
 
 
-def _parquet(path: File, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+def _open_parquet_file(path: File, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     size = PIECE_BYTES if isinstance(path, Address) else READ_BYTES
     try:
-        return pq.ParquetFile(readable(path), read_dictionary=list(dictionaries), buffer_size=size)
+        return pq.ParquetFile(open_for_arrow(path), read_dictionary=list(dictionaries), buffer_size=size)
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise _unreadable(path, error, "is not a whole Parquet file; check that it was copied completely") from error
+        raise _make_unreadable_error(
+            path, error, "is not a whole Parquet file; check that it was copied completely"
+        ) from error
 
 
 def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
@@ -107,11 +109,11 @@ def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
         raise SourceError(f"{path.name!r} would swell to {largest:,} bytes, which is absurd; write it anew.")
 
 
-def _unreadable(path: File, error: Exception, said: str) -> SourceError:
+def _make_unreadable_error(path: File, error: Exception, description: str) -> SourceError:
     """What to say of a file; what a store answers says more than that nothing came."""
     if isinstance(path, Address) and isinstance(error, OSError):
-        said = f"cannot be read: {reason(error)}"
-    return SourceError(f"{path.name!r} {said}.")
+        description = f"cannot be read: {explain_os_error(error)}"
+    return SourceError(f"{path.name!r} {description}.")
 
 
 READER = TableReader(

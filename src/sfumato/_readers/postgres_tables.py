@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sfumato._readers.optional_packages import needed
+from sfumato._readers.optional_packages import import_optional
 from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
@@ -96,19 +96,21 @@ class PostgresTable:
     @classmethod
     def of(cls, name: str) -> PostgresTable:
         """The table that an address means; one that is malformed is refused without repeating it."""
-        if (found := ADDRESS.fullmatch(name)) is None:
+        if (match := ADDRESS.fullmatch(name)) is None:
             raise SourceError(FORM)
-        user, options = found["user"], found["options"] or ""
+        user, options = match["user"], match["options"] or ""
         who = "" if user is None else f"{user}@"
-        kept = "&".join(each for each in options[1:].split("&") if each and "pass" not in unquote(each).lower())
-        shown = f"postgresql://{who}{found['place']}{'?' if kept else ''}{kept}::{found['table']}"
-        secret = f"{user or ''}{found['password'] or ''}@" if user is not None else ""
-        return cls(f"postgresql://{secret}{found['place']}{options}", shown, found["table"])
+        safe_options = "&".join(
+            option for option in options[1:].split("&") if option and "pass" not in unquote(option).lower()
+        )
+        shown = f"postgresql://{who}{match['place']}{'?' if safe_options else ''}{safe_options}::{match['table']}"
+        secret = f"{user or ''}{match['password'] or ''}@" if user is not None else ""
+        return cls(f"postgresql://{secret}{match['place']}{options}", shown, match["table"])
 
     @contextmanager
     def rows(self) -> Iterator[pa.RecordBatchReader]:
         """The rows by the primary key, if there is one: a table without has no order of its own."""
-        driver = needed("adbc_driver_postgresql.dbapi", "postgres", "a table in PostgreSQL")
+        driver = import_optional("adbc_driver_postgresql.dbapi", "postgres", "a table in PostgreSQL")
         failed: Exception | None = None
         try:
             with driver.connect(self.address) as connection, connection.cursor() as cursor:
@@ -120,38 +122,38 @@ class PostgresTable:
                 raise
             failed = error
         if failed is not None:  # out of reach of the words of libpq, which a traceback would show
-            why = next((words for mark, words in REASONS if mark in str(failed)), "the server refuses")
+            why = next((reason for mark, reason in REASONS if mark in str(failed)), "the server refuses")
             raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.") from None
 
     def _statement(self, cursor: Any) -> str:
         oid, named = self._found(cursor)
         cursor.execute(COLUMNS.format(oid=oid))
-        wanted = ", ".join(_selected(*column) for column in cursor.fetchall())
+        wanted = ", ".join(_write_column_sql(*column) for column in cursor.fetchall())
         cursor.execute(KEY.format(oid=oid))
         # With the table before it: by itself, the name means the converted column, in which two keys may be equal.
-        key = ", ".join(f"original.{_quoted(name)}" for (name,) in cursor.fetchall())
+        key = ", ".join(f"original.{_quote_name(name)}" for (name,) in cursor.fetchall())
         return f"SELECT {wanted} FROM {named} AS original{' ORDER BY ' if key else ''}{key}"
 
     def _found(self, cursor: Any) -> tuple[int, str]:
         """The number of the table, and its name as SQL has it: as it was written, or as if it had been in quotes."""
-        quoted = ".".join(map(_quoted, self.table.split(".")))
+        quoted = ".".join(map(_quote_name, self.table.split(".")))
         cursor.execute(
             "SELECT c.oid::pg_catalog.int8, c.oid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_class c "
             "WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f') "
             "AND c.oid = coalesce(pg_catalog.to_regclass($1), pg_catalog.to_regclass(pg_catalog.lower($1)))",
             (quoted,),
         )
-        if (found := cursor.fetchone()) is None:
+        if (table_row := cursor.fetchone()) is None:
             raise SourceError(f"there is no table {self.table!r} in the database; name it as schema.table.")
-        return found[0], found[1]
+        return table_row[0], table_row[1]
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _selected(name: str, kind: str, modifier: int) -> str:
-    quoted = _quoted(name)
+def _write_column_sql(name: str, kind: str, modifier: int) -> str:
+    quoted = _quote_name(name)
     if kind in PLAIN:
         return quoted
     if kind != "numeric":

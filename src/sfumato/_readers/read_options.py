@@ -27,10 +27,10 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         for name, meaning in (("text", "columns to read as text"), ("missing", "texts that stand for a missing value")):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise SchemaError(f"give a list of the {meaning}, such as [{given!r}].")
-            object.__setattr__(self, name, tuple(given))
+            option_value = getattr(self, name)
+            if isinstance(option_value, str):
+                raise SchemaError(f"give a list of the {meaning}, such as [{option_value!r}].")
+            object.__setattr__(self, name, tuple(option_value))
         try:
             "".encode(self.encoding)
         except (LookupError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato._core.object_store import File
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
-from sfumato._readers.sources import MemorySource, Source, Told, nobody
+from sfumato._readers.sources import MemorySource, RowProgress, Source, ignore_rows
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Opening:
     spool: Path
     """A private place for a table that can be read only once: a file, or a folder of that name."""
     read: ReadOptions = AS_USUAL
-    told: Told = nobody
+    told: RowProgress = ignore_rows
     """Called with the number of rows read so far."""
     files: tuple[File, ...] = ()
     """The files that the name means, in order; empty for addresses and objects."""

@@ -18,7 +18,7 @@ from sfumato._readers import (
     spark_frames,
     statistics_files,
 )
-from sfumato._readers.compressed_files import COMPRESSIONS, ending
+from sfumato._readers.compressed_files import COMPRESSIONS, find_ending
 from sfumato._readers.reader import TableReader
 from sfumato.errors import SourceError
 
@@ -46,21 +46,21 @@ READERS: dict[str, TableReader] = {
 """Every reader by its name. Objects and addresses are offered to the readers in this order."""
 
 
-def reader_of_file(file: File) -> TableReader | None:
+def find_reader_of_file(file: File) -> TableReader | None:
     """Finds who reads a file, by its name alone; None if nobody does."""
     is_packed = file.suffix.lower() in COMPRESSIONS
-    kind = ending(file)
-    found = next((reader for reader in READERS.values() if kind in reader.endings), None)
-    return None if is_packed and found is not None and not found.reads_compressed else found
+    kind = find_ending(file)
+    file_reader = next((reader for reader in READERS.values() if kind in reader.endings), None)
+    return None if is_packed and file_reader is not None and not file_reader.reads_compressed else file_reader
 
 
-def reader_of_address(name: str) -> TableReader | None:
+def find_reader_of_address(name: str) -> TableReader | None:
     """Finds who reads a table that is no file, by the form of its address alone."""
     readers = (reader for reader in READERS.values() if reader.address is not None)
     return next((reader for reader in readers if reader.address is not None and reader.address.match(name)), None)
 
 
-def reader_of_object(table: Any) -> TableReader:
+def find_reader_of_object(table: Any) -> TableReader:
     """Finds who reads an object."""
     for reader in READERS.values():
         if reader.is_own is not None and reader.is_own(table):
@@ -71,7 +71,7 @@ def reader_of_object(table: Any) -> TableReader:
     )
 
 
-def reader_of_beginning(content: bytes) -> TableReader:
+def find_reader_of_beginning(content: bytes) -> TableReader:
     """Finds who reads what comes by standard input, by its first bytes; the longest beginning counts."""
     marks = [(mark, reader) for reader in READERS.values() for mark in reader.beginnings if content.startswith(mark)]
     return max(marks, key=lambda marked: len(marked[0]))[1]
@@ -79,16 +79,16 @@ def reader_of_beginning(content: bytes) -> TableReader:
 
 def hide_secrets(name: str) -> str:
     """Writes the name of a table without the password that an address may have."""
-    reader = reader_of_address(name)
+    reader = find_reader_of_address(name)
     return name if reader is None else reader.hide_secrets(name)
 
 
 # ---------------------------------------------------------------------------------------------------------- for people
 
 
-def join_words(words: Sequence[str]) -> str:
+def join_words(items: Sequence[str]) -> str:
     """Lists words, with `or` before the last."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
 
 
 def describe_several() -> str:

@@ -1,7 +1,7 @@
 """Tables that can be read more than once: the protocol, a table in memory, and texts that stand for missing values.
 
 A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
-`sfumato._core.cell_values.plain_type`), strings preferably as dictionaries.
+`sfumato._core.cell_values.simplify_type`), strings preferably as dictionaries.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.cell_values import plain_schema, plain_type
-from sfumato._core.digests import Each, files_digest
+from sfumato._core.cell_values import simplify_schema, simplify_type
+from sfumato._core.digests import FileMapper, compute_files_digest
 from sfumato._core.object_store import File
 from sfumato.errors import SchemaError, SourceError
 
 SPOOL_ROWS = 65_536
 
-Told = Callable[[int], None]
+RowProgress = Callable[[int], None]
 """Called with how many rows were read so far, while a table is read that can be read only once."""
 
 
-def nobody(rows: int) -> None:
+def ignore_rows(rows: int) -> None:
     """Tell nobody."""
 
 
@@ -53,7 +53,7 @@ class Source(Protocol):
         """The same rows as smaller tables, one after the other: of about so many rows, where they can be cut so."""
         ...
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """A digest of the rows that are published; two equal digests mean the same table.
 
         Of a file with several tables in it, the digest is that of one table. `each` may read several files at once.
@@ -83,14 +83,14 @@ class MemorySource:
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             # Arrow names the column in its last argument; the offending value in the first must not be repeated.
             named = [str(part) for part in error.args if "column" in str(part)]
-            said = named[0].splitlines()[0] if named else type(error).__name__
+            reason = named[0].splitlines()[0] if named else type(error).__name__
             raise SourceError(
-                f"the pandas frame holds a column of mixed or oversized values ({said}); convert it to text first."
+                f"the pandas frame holds a column of mixed or oversized values ({reason}); convert it to text first."
             ) from None
         return cls(table.replace_schema_metadata(None))
 
     @classmethod
-    def spooled(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
+    def spooled(cls, stream: Any, spool: Path, told: RowProgress = ignore_rows) -> MemorySource:
         """Keep a stream that can be read only once, and say in our words what is wrong with it."""
         try:
             return cls.kept(stream, spool, told)
@@ -100,7 +100,7 @@ class MemorySource:
             raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
 
     @classmethod
-    def kept(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
+    def kept(cls, stream: Any, spool: Path, told: RowProgress = ignore_rows) -> MemorySource:
         """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
 
         The file has no name any more before the first value is in it, so that the system removes it with its last user,
@@ -121,7 +121,7 @@ class MemorySource:
 
     def read_from(self, files: Sequence[File], before: str) -> MemorySource:
         """The same with the digest of the files that it was read from; refused if they changed meanwhile."""
-        if files_digest(files) != before:
+        if compute_files_digest(files) != before:
             raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
         return replace(self, digest=before)
 
@@ -130,12 +130,12 @@ class MemorySource:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table.unify_dictionaries())
-        return _arrived, (sink.getvalue().to_pybytes(), self.digest)
+        return _restore_source, (sink.getvalue().to_pybytes(), self.digest)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, with plain types."""
-        return plain_schema(self.table.schema)
+        return simplify_schema(self.table.schema)
 
     @property
     def rows(self) -> int:
@@ -144,14 +144,14 @@ class MemorySource:
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Slices of the table."""
-        yield from map(without_views, self.table.select(list(columns)).to_batches(batch_rows))
+        yield from map(replace_views, self.table.select(list(columns)).to_batches(batch_rows))
 
     def pieces(self, rows: int) -> Iterator[MemorySource]:
         """Slices of the table."""
         for first in range(0, self.rows, rows):
             yield MemorySource(self.table.slice(first, rows))
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
         if self.digest is not None:
             return self.digest
@@ -159,11 +159,11 @@ class MemorySource:
         with pa.ipc.new_stream(pa.PythonFile(sink, "w"), self.table.schema) as writer:
             for first in range(0, self.rows, SPOOL_ROWS):
                 part = self.table.slice(first, SPOOL_ROWS).unify_dictionaries().combine_chunks()
-                writer.write_table(_with_nothing_beneath(part))
+                writer.write_table(_zero_missing_values(part))
         return sink.digest.hexdigest()
 
 
-def _with_nothing_beneath(table: pa.Table) -> pa.Table:
+def _zero_missing_values(table: pa.Table) -> pa.Table:
     """The same values, with zeros where they are missing: what other libraries leave there differs from run to run."""
     rows = pa.array(range(table.num_rows), pa.int64())
     for place, column in enumerate(table.columns):
@@ -172,7 +172,7 @@ def _with_nothing_beneath(table: pa.Table) -> pa.Table:
     return table
 
 
-def _arrived(stream: bytes, digest: str | None) -> MemorySource:
+def _restore_source(stream: bytes, digest: str | None) -> MemorySource:
     return MemorySource(pa.ipc.open_stream(stream).read_all(), digest)
 
 
@@ -222,12 +222,12 @@ class MarkedSource:
         for piece in self.table.pieces(rows):
             yield MarkedSource(piece, self.missing)
 
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the table itself."""
         return self.table.fingerprint(each, is_content=is_content)
 
     def _unmarked(self, column: pa.Array) -> pa.Array:
-        if not pa.types.is_string(plain_type(column.type)):
+        if not pa.types.is_string(simplify_type(column.type)):
             return column
         if pa.types.is_dictionary(column.type):
             return pa.DictionaryArray.from_arrays(column.indices, self._unmarked(column.dictionary))
@@ -235,13 +235,13 @@ class MarkedSource:
         return pc.if_else(pc.is_in(texts, pa.array(self.missing)), pa.scalar(None, pa.string()), texts)
 
 
-def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+def replace_views(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch without texts that are views, as those of polars: Arrow could take no rows of them."""
-    kinds = [_without_view(kind) for kind in batch.schema.types]
+    kinds = [_replace_view_type(kind) for kind in batch.schema.types]
     return batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
 
 
-def _without_view(kind: pa.DataType) -> pa.DataType:
+def _replace_view_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, _without_view(kind.value_type))
+        return pa.dictionary(kind.index_type, _replace_view_type(kind.value_type))
     return pa.string() if pa.types.is_string_view(kind) else kind

@@ -19,9 +19,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.digests import file_digest
+from sfumato._core.digests import compute_file_digest
 from sfumato._core.object_store import SPARK, is_spark_name
-from sfumato._core.spark_tasks import Batches, Sent, asking_spark, collected, lacks_package, sent_from, told
+from sfumato._core.spark_tasks import (
+    Batches,
+    Sent,
+    collect_rows,
+    explain_missing_package,
+    pack_error,
+    run_on_workers,
+    translate_spark_errors,
+)
 from sfumato._readers.parquet_files import ParquetSource
 from sfumato._readers.reader import Opening, TableReader
 from sfumato.errors import EngineError, MissingExtraError, SchemaError, SourceError
@@ -38,19 +46,19 @@ def is_frame(table: Any) -> bool:
 
 def open_spark(opening: Opening) -> ParquetSource:
     """Write a frame, or a table that Spark knows by name, to private files."""
-    return ParquetSource.open(spooled(opening.table, opening.spool))
+    return ParquetSource.open(spool_frame(opening.table, opening.spool))
 
 
-def session(master: str | None = None) -> Any:
+def get_session(master: str | None = None) -> Any:
     """The session that is there, or a new one: of this address, or as the environment says."""
     try:
         spark = import_module("pyspark.sql").SparkSession
     except ImportError as error:
         raise MissingExtraError("Spark is not installed; install it (pip install 'sfumato[spark]').") from error
     try:
-        return (master is None and spark.getActiveSession()) or _new_session(spark.builder, master)
+        return (master is None and spark.getActiveSession()) or _create_session(spark.builder, master)
     except ImportError as error:
-        raise lacks_package(error) from error
+        raise explain_missing_package(error) from error
     except Exception as error:  # as many kinds as there are versions of Spark
         raise EngineError(
             f"there is no session of Spark ({type(error).__name__}); say where it is (--spark-master sc://host:15002, "
@@ -58,7 +66,7 @@ def session(master: str | None = None) -> Any:
         ) from error
 
 
-def _new_session(builder: Any, master: str | None) -> Any:
+def _create_session(builder: Any, master: str | None) -> Any:
     if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
         return (builder if master is None else builder.remote(master)).getOrCreate()
     builder = builder.config("spark.ui.showConsoleProgress", "false")  # over which ours would be written
@@ -68,9 +76,9 @@ def _new_session(builder: Any, master: str | None) -> Any:
     return (builder if master is None else builder.master(master)).getOrCreate()
 
 
-def _named(table: str) -> Any:
+def _find_frame(table: str) -> Any:
     """The frame of a table that Spark knows."""
-    name, spark = table.removeprefix(SPARK), session()
+    name, spark = table.removeprefix(SPARK), get_session()
     try:
         frame = spark.table(name)
         frame.columns  # noqa: B018 - it is not looked for before
@@ -79,31 +87,31 @@ def _named(table: str) -> Any:
         raise SourceError(f"Spark has no table {name!r} that can be read ({type(error).__name__}).") from error
 
 
-def spooled(table: Any, folder: Path) -> list[Path]:
+def spool_frame(table: Any, folder: Path) -> list[Path]:
     """Write a frame to files in a new folder; their order depends on what is in them, and not on who was first."""
-    frame = _named(table) if is_spark_name(table) else table
+    frame = _find_frame(table) if is_spark_name(table) else table
     if not hasattr(frame, "mapInArrow"):
         raise SourceError(
             f"a table of type {type(frame).__name__!r} is not a Spark frame; give a DataFrame of pyspark.sql."
         )
-    names = _columns(frame)
+    names = _list_columns(frame)
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
     folder.mkdir(mode=0o700)
-    with asking_spark():
+    with translate_spark_errors():
         # Spark looks columns up by name to hand them over, and takes a dot for a path and capitals for small letters.
         numbered = frame.toDF(*(f"column_{number}" for number in range(len(names))))
-    rows = collected(sent_from(numbered, partial(_spooled, str(folder.absolute()), tuple(names))))
+    rows = collect_rows(run_on_workers(numbered, partial(_spool_partition, str(folder.absolute()), tuple(names))))
     # Only what was told of counts: an attempt that failed may have left a file, and one that was made twice two.
     files = sorted(row.data.decode() for row in rows)
     if not files:
         raise SourceError("the table has no rows.")
     if len(set(files)) < len(files):
         raise EngineError("Spark delivered a partition of the frame twice; publish it again, or from files.")
-    return [folder.absolute() / name for _, name in (each.split() for each in files)]
+    return [folder.absolute() / name for _, name in (line.split() for line in files)]
 
 
-def _columns(frame: Any) -> list[str]:
+def _list_columns(frame: Any) -> list[str]:
     """The columns of a frame. Through Spark Connect, what is wrong with it is not found before they are asked for."""
     try:
         return list(frame.columns)
@@ -113,20 +121,20 @@ def _columns(frame: Any) -> list[str]:
         ) from error
 
 
-def _spooled(folder: str, names: Sequence[str], batches: Batches) -> Iterator[Sent]:
+def _spool_partition(folder: str, names: Sequence[str], batches: Batches) -> Iterator[Sent]:
     """Write what comes to a file, on a worker; returns its digest and its name."""
     path = Path(folder) / f"{uuid4().hex}.parquet"
     try:
         if _write(path, names, batches):
-            yield Sent(0, 0, 0, False, f"{file_digest(path)} {path.name}".encode())
+            yield Sent(0, 0, 0, False, f"{compute_file_digest(path)} {path.name}".encode())
     except OSError as error:
-        yield Sent(0, 0, 0, True, told(error))
+        yield Sent(0, 0, 0, True, pack_error(error))
     except Exception as error:  # of the frame, which is computed while it is read: the words may hold its values
         failed = SourceError(
             f"Spark cannot compute this frame, or a column has a type that is not read ({type(error).__name__}); look "
             "at it there first, such as by its show(), and convert such columns to text."
         )
-        yield Sent(0, 0, 0, True, told(failed))
+        yield Sent(0, 0, 0, True, pack_error(failed))
 
 
 def _write(path: Path, names: Sequence[str], batches: Batches) -> bool:

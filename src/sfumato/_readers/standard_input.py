@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from sfumato._core.object_store import HeldFile
-from sfumato._readers.reader_registry import reader_of_beginning
+from sfumato._readers.reader_registry import find_reader_of_beginning
 from sfumato.errors import SourceError
 
 MARK = "-"
@@ -23,17 +23,17 @@ GZIP, PACKED_CSV = b"\x1f\x8b", ".csv.gz"
 LONGEST_BEGINNING = 64
 
 
-def standard_input(spool: Path) -> HeldFile:
+def read_standard_input(spool: Path) -> HeldFile:
     """All that comes in, as a file whose name says what it is."""
     if sys.stdin is None or sys.stdin.isatty():
         raise SourceError("- is standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...")
-    content = kept(sys.stdin.buffer, spool)
+    content = spool_bytes(sys.stdin.buffer, spool)
     first = content[:LONGEST_BEGINNING].to_pybytes()
-    suffix = PACKED_CSV if first.startswith(GZIP) else reader_of_beginning(first).endings[0]
+    suffix = PACKED_CSV if first.startswith(GZIP) else find_reader_of_beginning(first).endings[0]
     return HeldFile(NAME + suffix, content)
 
 
-def kept(stream: BinaryIO, spool: Path) -> pa.Buffer:
+def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:
     """The bytes of a stream, mapped from a file that has no name any more before the first of them is in it.
 
     So the system removes it with its last user, even one that is killed.

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.digests import files_digest
+from sfumato._core.digests import compute_files_digest
 from sfumato._core.object_store import Address, File, HeldFile
 from sfumato._readers import statistics_worker as worker
 from sfumato._readers.read_options import UTF_8, ReadOptions
@@ -106,10 +106,10 @@ def open_sas_transport(opening: Opening) -> MemorySource:
 
 def _open(opening: Opening, package: Package, function: str) -> MemorySource:
     """Keep the rows as the worker gives them, look at every column once, and keep the rows as they are published."""
-    before = files_digest(opening.files)
-    with _rows_of(opening.file, package, function, opening.read) as rows:
+    before = compute_files_digest(opening.files)
+    with _read_rows(opening.file, package, function, opening.read) as rows:
         raw = MemorySource.kept(rows, opening.spool.with_name(f"{opening.spool.name}-raw"), opening.told)
-    columns = _columns(raw.table, package, opening.read)
+    columns = _make_columns(raw.table, package, opening.read)
     schema = pa.schema([(column.name, column.type) for column in columns])
     converted = (
         pa.RecordBatch.from_arrays(
@@ -124,7 +124,7 @@ def _open(opening: Opening, package: Package, function: str) -> MemorySource:
 
 
 @contextmanager
-def _rows_of(file: File, package: Package, function: str, read: ReadOptions) -> Iterator[pa.RecordBatchReader]:
+def _read_rows(file: File, package: Package, function: str, read: ReadOptions) -> Iterator[pa.RecordBatchReader]:
     """The rows of a file as the worker gives them; a worker that fails, or dies, is told of in one sentence."""
     content = file.content if isinstance(file, HeldFile) else None
     where: dict[str, Any] = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
@@ -157,10 +157,10 @@ def _rows_of(file: File, package: Package, function: str, read: ReadOptions) -> 
             child.stdout.close()
         code = child.wait()
     if code or failed is not None:
-        raise _failure(file, package, code)
+        raise _make_failure_error(file, package, code)
 
 
-def _failure(file: File, package: Package, code: int) -> SourceError | MissingExtraError:
+def _make_failure_error(file: File, package: Package, code: int) -> SourceError | MissingExtraError:
     if code == worker.NOT_INSTALLED:
         return MissingExtraError(
             f"a file of {package.name} needs a further library; install it with: pip install 'sfumato[{EXTRA}]'."
@@ -191,43 +191,43 @@ class _TypedColumn:
     convert: Callable[[pa.Array], pa.Array] = field(repr=False)
 
 
-def _columns(table: pa.Table, package: Package, read: ReadOptions) -> list[_TypedColumn]:
+def _make_columns(table: pa.Table, package: Package, read: ReadOptions) -> list[_TypedColumn]:
     names = table.column_names
     if not names:
         raise SchemaError("the table has no columns: there is nothing to publish.")
     if repeated := next((name for name, times in Counter(names).items() if times > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
     about = json.loads(table.schema.metadata[worker.ABOUT])
-    found = []
+    typed_columns = []
     for name, style in zip(names, about["formats"], strict=True):
         values = table.column(name)
         # A code that is a letter, in a column of numbers, stands for a missing value.
         is_code = (int, float) if pa.types.is_floating(values.type) else str
         labels = {code: label for code, label in about["labels"].get(name, ()) if isinstance(code, is_code)}
-        labels = _labels_of_values(labels, about["missing"].get(name, ()))
-        found.append(_column(name, values, package, str(style or ""), labels, is_text=name in read.text))
-    return found
+        labels = _select_value_labels(labels, about["missing"].get(name, ()))
+        typed_columns.append(_make_column(name, values, package, str(style or ""), labels, is_text=name in read.text))
+    return typed_columns
 
 
-def _column(  # noqa: PLR0913 - a column, and what the file says of it
+def _make_column(  # noqa: PLR0913 - a column, and what the file says of it
     name: str, values: pa.ChunkedArray, package: Package, style: str, labels: Mapping[Any, str], *, is_text: bool
 ) -> _TypedColumn:
     is_number = pa.types.is_floating(values.type)
     if is_number and (package.date.match(style) or package.moment.match(style)):
-        return _dated(name, values, package, is_day=package.date.match(style) is not None)
+        return _make_date_column(name, values, package, is_day=package.date.match(style) is not None)
     if is_number and package.clock is not None and package.clock.match(style):
-        return _TypedColumn(name, pa.string(), _each(_clock))
+        return _TypedColumn(name, pa.string(), _convert_each_value(_format_clock))
     if labels:
-        return _TypedColumn(name, pa.string(), _each(_labelled(values, labels)))
+        return _TypedColumn(name, pa.string(), _convert_each_value(_make_label_writer(values, labels)))
     if not is_number:
-        return _TypedColumn(name, pa.string(), _stripped)
+        return _TypedColumn(name, pa.string(), _strip_blanks)
     if is_text:
-        return _TypedColumn(name, pa.string(), _each(_spelled))
+        return _TypedColumn(name, pa.string(), _convert_each_value(_format_value))
     kind = pa.int64() if _is_whole(values) else pa.float64()
     return _TypedColumn(name, kind, lambda column: column.cast(kind))
 
 
-def _dated(name: str, values: pa.ChunkedArray, package: Package, *, is_day: bool) -> _TypedColumn:
+def _make_date_column(name: str, values: pa.ChunkedArray, package: Package, *, is_day: bool) -> _TypedColumn:
     """A column of days, or of moments."""
 
     def days(column: pa.Array) -> pa.Array:
@@ -255,7 +255,7 @@ def _is_whole(values: pa.ChunkedArray) -> bool:
     return True
 
 
-def _each(write: Callable[[Any], str | None]) -> Callable[[pa.Array], pa.Array]:
+def _convert_each_value(write: Callable[[Any], str | None]) -> Callable[[pa.Array], pa.Array]:
     """Makes a text of every value, each different one once."""
 
     def convert(column: pa.Array) -> pa.Array:
@@ -266,20 +266,20 @@ def _each(write: Callable[[Any], str | None]) -> Callable[[pa.Array], pa.Array]:
     return convert
 
 
-def _stripped(column: pa.Array) -> pa.Array:
+def _strip_blanks(column: pa.Array) -> pa.Array:
     """Texts without the blanks that fill them up; a blank one is missing."""
     texts = pc.utf8_rtrim(column, " ")
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
-def _spelled(value: Any) -> str | None:
+def _format_value(value: Any) -> str | None:
     """A value as text: a code without decimals where it has none."""
     if isinstance(value, str):
         return value.rstrip(" ") or None
     return str(int(value)) if float(value).is_integer() and abs(value) <= LARGEST_WHOLE else repr(value)
 
 
-def _clock(seconds: float) -> str:
+def _format_clock(seconds: float) -> str:
     """A time of day, or a length of time."""
     whole = int(abs(seconds))
     minutes, second = divmod(whole, 60)
@@ -291,7 +291,7 @@ def _clock(seconds: float) -> str:
 # ---------------------------------------------------------------------------------------------------------- the labels
 
 
-def _labels_of_values(labels: Mapping[Any, Any], missing: Sequence[Any]) -> dict[Any, str]:
+def _select_value_labels(labels: Mapping[Any, Any], missing: Sequence[Any]) -> dict[Any, str]:
     """The labels of codes that are values, without blank ones and without those of codes declared as missing."""
     return {
         code: text
@@ -301,8 +301,10 @@ def _labels_of_values(labels: Mapping[Any, Any], missing: Sequence[Any]) -> dict
 
 
 def _is_declared_missing(code: Any, missing: Sequence[Any]) -> bool:
-    for each in missing:
-        low, high = (each["lo"], each["hi"]) if isinstance(each, Mapping) else (each, each)
+    for declaration in missing:
+        low, high = (
+            (declaration["lo"], declaration["hi"]) if isinstance(declaration, Mapping) else (declaration, declaration)
+        )
         try:
             if low <= code <= high:
                 return True
@@ -311,22 +313,22 @@ def _is_declared_missing(code: Any, missing: Sequence[Any]) -> bool:
     return False
 
 
-def _labelled(values: pa.ChunkedArray, labels: Mapping[Any, str]) -> Callable[[Any], str | None]:
+def _make_label_writer(values: pa.ChunkedArray, labels: Mapping[Any, str]) -> Callable[[Any], str | None]:
     """Writes the label of a code. What two codes would share is written with the code behind it.
 
     Codes share a label if two have the same one, or if a code without a label reads like the label of another.
     """
     is_number = pa.types.is_floating(values.type)
-    named = {_spelled(code): text for code, text in labels.items()}
+    named = {_format_value(code): text for code, text in labels.items()}
     shared = {text for text, times in Counter(named.values()).items() if times > 1}
     alike = [text for text in named.values() if text not in named and (not is_number or NUMBERED.fullmatch(text))]
     if alike:
         codes = pa.array(list(map(float, alike)) if is_number else alike, values.type)
-        present = {str(_spelled(code)) for code in pc.unique(_filtered(values, codes)).to_pylist()}
+        present = {str(_format_value(code)) for code in pc.unique(_drop_codes(values, codes)).to_pylist()}
         shared |= present & set(alike)
 
     def write(value: Any) -> str | None:
-        code = _spelled(value)
+        code = _format_value(value)
         if code is None or code not in named:
             return code
         return f"{named[code]} [{code}]" if named[code] in shared else named[code]
@@ -334,7 +336,7 @@ def _labelled(values: pa.ChunkedArray, labels: Mapping[Any, str]) -> Callable[[A
     return write
 
 
-def _filtered(values: pa.ChunkedArray, codes: pa.Array) -> pa.ChunkedArray:
+def _drop_codes(values: pa.ChunkedArray, codes: pa.Array) -> pa.ChunkedArray:
     texts = values if pa.types.is_floating(values.type) else pc.utf8_rtrim(values, " ")
     return texts.filter(pc.is_in(texts, codes))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato._core.object_store import Address, File, readable
+from sfumato._core.object_store import Address, File, open_for_arrow
 
 DAMAGED, OTHER_ENCODING, NOT_INSTALLED, NOT_READABLE, SEVERAL = 3, 4, 5, 6, 7
 """How a run ends that fails."""
@@ -70,13 +70,13 @@ class _Table:
             if request["function"] == STATA:
                 _check_end(file)
         # Codes that are declared as missing are found by asking for them; SAS transport files declare none.
-        asked = {} if request["function"] == TRANSPORT else {"user_missing": True}
-        self.about = self._read(metadataonly=True, **asked)[1]
+        extra_options = {} if request["function"] == TRANSPORT else {"user_missing": True}
+        self.about = self._read(metadataonly=True, **extra_options)[1]
 
     def _open(self) -> Any:
         if self.content is not None:
             return io.BytesIO(self.content)
-        return readable(self.file) if isinstance(self.file, Address) else Path(str(self.file)).open("rb")
+        return open_for_arrow(self.file) if isinstance(self.file, Address) else Path(str(self.file)).open("rb")
 
     def _read(self, **options: Any) -> tuple[dict[str, Any], Any]:
         is_named = self.content is None and isinstance(self.file, Path)
@@ -91,17 +91,19 @@ class _Table:
             pa.field(name, pa.string() if text else pa.float64())
             for name, text in zip(self.about.column_names, is_text, strict=True)
         ]
-        told = {
+        metadata = {
             "formats": [self.about.original_variable_types.get(name) for name in self.about.column_names],
-            "labels": {name: list(each.items()) for name, each in self.about.variable_value_labels.items()},
+            "labels": {
+                name: list(value_labels.items()) for name, value_labels in self.about.variable_value_labels.items()
+            },
             "missing": dict(getattr(self.about, "missing_ranges", None) or {}),
         }
-        return pa.schema(fields, metadata={ABOUT: json.dumps(told, default=str).encode()})
+        return pa.schema(fields, metadata={ABOUT: json.dumps(metadata, default=str).encode()})
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         size = max(1, self.cells // max(1, len(schema)))
-        known, first = self.about.number_rows, 0
-        while known is None or first < known:
+        declared_rows, first = self.about.number_rows, 0
+        while declared_rows is None or first < declared_rows:
             values, _ = self._read(row_offset=first, row_limit=size, disable_datetime_conversion=True)
             columns = [pa.array(values[field.name], field.type, from_pandas=True) for field in schema]
             rows = len(columns[0]) if columns else 0
@@ -110,7 +112,7 @@ class _Table:
             first += rows
             if rows < size:
                 break
-        if known is not None and first < known:
+        if declared_rows is not None and first < declared_rows:
             raise EOFError
 
 
@@ -146,12 +148,12 @@ def _write(table: _Table) -> None:
 
 def main() -> None:
     """Take the request from the first line of standard input, and the content of the file from the rest of it."""
-    _leave_no_core()
+    _disable_core_dumps()
     request = json.loads(sys.stdin.buffer.readline())
     sys.exit(run(request, sys.stdin.buffer.read() if request["has_content"] else None))
 
 
-def _leave_no_core() -> None:
+def _disable_core_dumps() -> None:
     """Let a process that is ended by a damaged file leave no copy of its memory, which holds values of the table."""
     try:
         import resource  # noqa: PLC0415 - not on every system

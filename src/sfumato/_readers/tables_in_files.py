@@ -17,15 +17,15 @@ def split(name: str) -> tuple[str, str | None]:
     return (file, part) if mark and not Path(name).exists() else (name, None)
 
 
-def chosen(file: str, part: str | None, known: Sequence[str], what: str) -> str:
+def choose_table(file: str, part: str | None, table_names: Sequence[str], what: str) -> str:
     """The table that is named; the only one, if none is."""
-    if part in known:
+    if part in table_names:
         return str(part)
-    if part is None and len(known) == 1:
-        return known[0]
-    if not known:
+    if part is None and len(table_names) == 1:
+        return table_names[0]
+    if not table_names:
         raise SourceError(f"{file!r} holds no {what}.")
-    named = ", ".join(map(repr, known[:MOST_NAMED]))
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    said = f"holds {len(known)} {what}s" if part is None else f"holds no {what} {part!r}"
-    raise SourceError(f"{file!r} {said}; name one as '{file}{MARK}{known[0]}': it has {named}{more}.")
+    named = ", ".join(map(repr, table_names[:MOST_NAMED]))
+    more = f" and {len(table_names) - MOST_NAMED} more" if len(table_names) > MOST_NAMED else ""
+    problem = f"holds {len(table_names)} {what}s" if part is None else f"holds no {what} {part!r}"
+    raise SourceError(f"{file!r} {problem}; name one as '{file}{MARK}{table_names[0]}': it has {named}{more}.")

@@ -64,7 +64,7 @@ def number(decimal: str = ".") -> Spelling:
     return Spelling(pa.float64(), NUMBER.replace(r"\.", mark), steps)
 
 
-def _with_clock(day: str, steps: tuple[tuple[str, str], ...], order: str) -> tuple[Spelling, Spelling]:
+def _add_clock(day: str, steps: tuple[tuple[str, str], ...], order: str) -> tuple[Spelling, Spelling]:
     hours = (r"[ T]([0-9]):", r" 0\1:")
     return (
         Spelling(pa.date32(), f"{day}$", steps, order),
@@ -72,21 +72,27 @@ def _with_clock(day: str, steps: tuple[tuple[str, str], ...], order: str) -> tup
     )
 
 
-def _local(marks: str, order: str) -> tuple[Spelling, Spelling]:
+def _make_local_dates(marks: str, order: str) -> tuple[Spelling, Spelling]:
     """Dates with the year last, days and months of one digit or two."""
     padded = ((r"^([0-9])([./-])", r"0\1\2"), (r"^([0-9]{2}[./-])([0-9][./-])", r"\10\2"))
     turned = r"\3-\2-\1" if order == "day" else r"\3-\1-\2"
     day = "|".join(f"[0-9]{{1,2}}{re.escape(mark)}[0-9]{{1,2}}{re.escape(mark)}[0-9]{{4}}" for mark in marks)
-    return _with_clock(f"^({day})", (*padded, (r"^(..).(..).(....)", turned)), "" if marks == "." else order)
+    return _add_clock(f"^({day})", (*padded, (r"^(..).(..).(....)", turned)), "" if marks == "." else order)
 
 
 ISO_DAY = Spelling(pa.date32(), f"{DAY}$")
 ISO_TIMES = (Spelling(TIME, f"{DAY}{CLOCK}$"), Spelling(MOMENT, f"{DAY}{CLOCK}{OFFSET}$"))
-DATES = (ISO_DAY, *ISO_TIMES, *_local(".", "day"), *_local("/-", "day"), *_local("/-", "month"))
+DATES = (
+    ISO_DAY,
+    *ISO_TIMES,
+    *_make_local_dates(".", "day"),
+    *_make_local_dates("/-", "day"),
+    *_make_local_dates("/-", "month"),
+)
 """All spellings of dates and times that a table may have."""
 
 
-def numbers(decimal: str = ".") -> tuple[Spelling, ...]:
+def list_number_spellings(decimal: str = ".") -> tuple[Spelling, ...]:
     """All spellings of numbers, the narrowest first."""
     return Spelling(pa.int64(), INTEGER), Spelling(OVERSIZED, INTEGER), number(decimal)
 
@@ -102,18 +108,18 @@ class Guess:
         """Narrow the guess by further texts, of which none is missing."""
         if len(texts):
             self.is_seen = True
-            self.spellings = [each for each in self.spellings if each.fits(texts)]
+            self.spellings = [spelling for spelling in self.spellings if spelling.fits(texts)]
 
     @property
     def found(self) -> Spelling | None:
         """The narrowest spelling that all values had; none where it may be the day or the month that comes first."""
         if not self.is_seen or not self.spellings:
             return None
-        is_open = len({each.order for each in self.spellings}) > 1
+        is_open = len({spelling.order for spelling in self.spellings}) > 1
         return None if is_open else self.spellings[0]
 
 
-def looks_like_commas(texts: pa.Array) -> bool:
+def has_decimal_commas(texts: pa.Array) -> bool:
     """Whether texts read as numbers if a comma is taken for the decimal mark, and not all of them without it."""
     texts = texts.drop_null()
     return bool(len(texts)) and pc.any(pc.match_substring(texts, ",")).as_py() and number(",").fits(texts)

@@ -120,10 +120,10 @@ def _count_cells(pieces: Iterator[bytes]) -> int:
 
 def _place(reference: str) -> tuple[int, int]:
     """The row and the column of a cell like B7, from 1 on."""
-    found = REFERENCE.fullmatch(reference)
-    if found is None:
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
         raise _UnknownContentsError
     column = 0
-    for letter in found[1].upper():
+    for letter in match[1].upper():
         column = column * 26 + ord(letter) - ord("A") + 1
-    return int(found[2]), column
+    return int(match[2]), column

@@ -1,6 +1,6 @@
 """What a record of a release shows: a value, a set of values or a bucket; how it is written, read and counted.
 
-Nobody else knows which kinds there are: everybody asks a `Shown`. A new kind is one more file here.
+Nobody else knows which kinds there are: everybody asks a `RecordEncoding`. A new kind is one more file here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Counts, Floats, Indices, Mask, UInts
-from sfumato._core.cell_values import Value, domain_array, parts
-from sfumato._core.markdown import as_code
-from sfumato._records.bit_sets import Words
+from sfumato._core.cell_values import Value, build_domain_array, split_value
+from sfumato._core.markdown import format_as_code
+from sfumato._records.bit_sets import BitWords
 from sfumato._records.column_codes import Field, PublishedColumn, Sensitive, TableColumn
 from sfumato._records.tally import Holdings, Key, Measured, Scan, Scanner, Tally
 from sfumato._request.schema import COMPOUND_MARK
@@ -41,7 +41,7 @@ Reader = Callable[[pa.RecordBatch], Codes]
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class PerturbedRecords:
     """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells.
 
     Nothing of the values where only the cell of a record is published.
@@ -51,12 +51,12 @@ class Replaced:
     cells: Codes | None = None
 
     @classmethod
-    def joined(cls, blocks: Sequence[Replaced]) -> Replaced:
+    def joined(cls, blocks: Sequence[PerturbedRecords]) -> PerturbedRecords:
         """Neighbouring rows, one after the other."""
         if len(blocks) == 1:
             return blocks[0]
-        values, cells = ([getattr(each, name) for each in blocks] for name in ("values", "cells"))
-        return cls(*(None if each[0] is None else np.concatenate(each) for each in (values, cells)))
+        values, cells = ([getattr(arrays, name) for arrays in blocks] for name in ("values", "cells"))
+        return cls(*(None if arrays[0] is None else np.concatenate(arrays) for arrays in (values, cells)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +99,21 @@ class Naming:
     @property
     def quoted(self) -> str:
         """The names for people, in Markdown."""
-        return " and ".join(map(as_code, self.sensitive))
+        return " and ".join(map(format_as_code, self.sensitive))
 
     def part(self, number: int) -> pa.Array:
         """The domain of one of the sensitive columns, a value for each place."""
-        return domain_array([parts(value)[number] for value in self.domain])
+        return build_domain_array([split_value(value)[number] for value in self.domain])
 
     def value_fields(self, names: Sequence[str]) -> list[Field]:
         """Columns that hold values of the domain, one for each sensitive column."""
         return [
-            Field(name, kind, any(parts(value)[number] is None for value in self.domain))
+            Field(name, kind, any(split_value(value)[number] is None for value in self.domain))
             for number, (name, kind) in enumerate(zip(names, self.types, strict=True))
         ]
 
 
-class Kept(Protocol):
+class RecordsInMemory(Protocol):
     """All records of a release in memory, for those that must be counted in several ways."""
 
     @property
@@ -129,14 +129,14 @@ class Kept(Protocol):
         """Each set of places that is asked for, and the numbers of the conditions under which it is."""
         ...
 
-    def bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+    def bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
         """Some of these conditions at a time: a line of bits for each, whether the record at each index satisfies it.
 
         An index of one more than the last record stands for none.
         """
         ...
 
-    def among(self, rows: Indices, codes: Codes) -> Kept:
+    def among(self, rows: Indices, codes: Codes) -> RecordsInMemory:
         """Some of the records, with what they shall show."""
         ...
 
@@ -161,12 +161,12 @@ class Counter(Protocol):
         """
         ...
 
-    def kept(self, read: Reader) -> Kept:
+    def kept(self, read: Reader) -> RecordsInMemory:
         """All records in memory."""
         ...
 
 
-class Shown(ABC):
+class RecordEncoding(ABC):
     """What a record shows of what is sensitive."""
 
     CELL: ClassVar[str] = "cell"
@@ -199,7 +199,7 @@ class Shown(ABC):
         return batch
 
     @abstractmethod
-    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """What is published of a batch, by the rewritten columns."""
 
     def side(self, sensitive: Sensitive, naming: Naming, contents: Contents) -> SideTable | None:

@@ -9,31 +9,31 @@ import numpy.typing as npt
 
 from sfumato._core.arrays import Codes, Mask
 
-Words = npt.NDArray[np.uint64]
-WORD, BYTE, WORD_BYTES = 64, 8, 8
+BitWords = npt.NDArray[np.uint64]
+WORD_BITS, BYTE, WORD_BYTES = 64, 8, 8
 ROWS = 1 << 13
 """So many rows of a table are looked at together: whole words of each column."""
 
 
-def packed(mask: Mask) -> Words:
+def pack_bits(mask: Mask) -> BitWords:
     """Truth values as words of bits, filled up with zeros."""
     bits = np.packbits(mask)
     short = -len(bits) % 8
     return (np.append(bits, np.zeros(short, dtype=np.uint8)) if short else bits).view(np.uint64)
 
 
-def packed_columns(matrix: Codes, columns: Sequence[int]) -> Words:
+def pack_columns(matrix: Codes, columns: Sequence[int]) -> BitWords:
     """Some columns of zeros and ones as words of bits, a line for each.
 
     Some rows at a time are turned around: they stay in the cache, where a whole column would go through all the memory.
     """
-    found = np.zeros((len(columns), -(-len(matrix) // WORD) * WORD_BYTES), dtype=np.uint8)
+    packed_bytes = np.zeros((len(columns), -(-len(matrix) // WORD_BITS) * WORD_BYTES), dtype=np.uint8)
     for start in range(0, len(matrix), ROWS):
         bits = np.packbits(matrix[start : start + ROWS].T[list(columns)], axis=1)
-        found[:, start // BYTE : start // BYTE + bits.shape[1]] = bits
-    return found.view(np.uint64)
+        packed_bytes[:, start // BYTE : start // BYTE + bits.shape[1]] = bits
+    return packed_bytes.view(np.uint64)
 
 
-def bit_count(words: Words) -> int:
+def count_bits(bit_words: BitWords) -> int:
     """How many bits are set."""
-    return int(np.bitwise_count(words).sum(dtype=np.uint32))
+    return int(np.bitwise_count(bit_words).sum(dtype=np.uint32))

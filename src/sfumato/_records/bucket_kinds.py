@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Amounts, Codes, Counts, Floats, Indices
-from sfumato._records import Kept
+from sfumato._records import RecordsInMemory
 from sfumato._records.certain_bounds import CertainBounds
 from sfumato._records.tally import Holdings, Tally
 
@@ -39,14 +39,14 @@ class Kinds(Holdings):
     def apart(self) -> Holdings:
         """What every single bucket holds, in that order."""
         lines = np.bincount(self.buckets, minlength=len(self.sizes))
-        taken = stretches(np.cumsum(lines) - lines, lines, np.repeat(np.arange(len(lines)), self.repeats))
+        taken = list_stretch_positions(np.cumsum(lines) - lines, lines, np.repeat(np.arange(len(lines)), self.repeats))
         numbers = np.repeat(np.arange(len(self.order)), np.repeat(lines, self.repeats))
         return Holdings(numbers, self.places[taken], self.counts[taken], self.domain_size)
 
     def beside(self, tally: Tally, whole: Tally | None) -> Tally:
         """From what is counted in each bucket to what is counted in each kind; once for all who ask."""
-        found = tally.once(self._counted)
-        return found if whole is None else replace(found, whole=whole)
+        kind_tally = tally.once(self._counted)
+        return kind_tally if whole is None else replace(kind_tally, whole=whole)
 
     def _counted(self, tally: Tally) -> Tally:
         single = tally.counts[:, self.order]
@@ -55,9 +55,13 @@ class Kinds(Holdings):
 
     def within(self, places: Indices) -> tuple[Indices, Floats, Floats]:
         """The buckets that hold one of the places, by their numbers in that order: sizes, and how often they do."""
-        found, marked = self.holding(places)
-        times, sizes = self.repeats[found], self.sizes[found].astype(np.float64)
-        return stretches(self.starts, self.repeats, found), np.repeat(sizes, times), np.repeat(marked, times)
+        kind_indices, marked = self.holding(places)
+        times, sizes = self.repeats[kind_indices], self.sizes[kind_indices].astype(np.float64)
+        return (
+            list_stretch_positions(self.starts, self.repeats, kind_indices),
+            np.repeat(sizes, times),
+            np.repeat(marked, times),
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,20 +104,20 @@ class KeptTally(Tally):
     kinds: Kinds
     lines: Indices
     """The number of each condition."""
-    records: Kept
+    records: RecordsInMemory
     ordered: Indices
     """The records in the order of the kinds, and the buckets of a kind one after the other."""
     bounds: CertainBounds
 
     @classmethod
-    def of(cls, records: Kept, kinds: Kinds) -> KeptTally:
+    def of(cls, records: RecordsInMemory, kinds: Kinds) -> KeptTally:
         """The tally of all conditions."""
         counts = records.counts(kinds.kind_of[records.shown], len(kinds.sizes))
         place_of = np.empty(len(kinds.order), dtype=np.int64)
         place_of[kinds.order] = np.arange(len(kinds.order))
-        rows, lines = in_order(place_of[records.shown]), np.arange(len(counts))
+        rows, lines = sort_positions(place_of[records.shown]), np.arange(len(counts))
         bounds = CertainBounds(records, kinds, rows)
-        found = cls(
+        tally = cls(
             counts,
             counts.sum(axis=1),
             None,
@@ -124,7 +128,7 @@ class KeptTally(Tally):
             ordered=rows,
             bounds=bounds,
         )
-        return found
+        return tally
 
     def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
@@ -136,15 +140,15 @@ class KeptTally(Tally):
 
     def certain(self, places: Indices) -> tuple[Floats, Floats]:
         """From what was found for all conditions at once."""
-        found = self.bounds.of(places, self.lines)
-        return super().certain(places) if found is None else found
+        certain_counts = self.bounds.of(places, self.lines)
+        return super().certain(places) if certain_counts is None else certain_counts
 
     def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places, and the records of each condition in them."""
         buckets, sizes, marked = self.kinds.within(places)
-        found, _ = self.kinds.holding(places)
+        kind_indices, _ = self.kinds.holding(places)
         lengths = self.kinds.sizes * self.kinds.repeats
-        mine = self.ordered[stretches(np.cumsum(lengths) - lengths, lengths, found)]
+        mine = self.ordered[list_stretch_positions(np.cumsum(lengths) - lengths, lengths, kind_indices)]
         records = self.records.among(mine, np.repeat(np.arange(len(buckets)), sizes.astype(np.int64)))
         selected = [records.counted(where, len(buckets)) for where in self.lines.tolist()]
         return sizes, marked, np.array(selected, dtype=np.float64).reshape(len(self), len(buckets))
@@ -154,15 +158,15 @@ Lines = Sequence[Codes]
 """Buckets, places and counts: which bucket holds which value, and how often."""
 
 
-def kinds_of(parts: Iterable[Lines], domain_size: int) -> Kinds | None:
+def find_kinds(parts: Iterable[Lines], domain_size: int) -> Kinds | None:
     """Find the buckets that hold the same, from all lines in parts; each bucket is the bytes of its lines.
 
     None unless the buckets come numbered from 0 on, each with its values in the order of the domain.
     """
-    known: dict[bytes, int] = {}
-    found: list[Codes] = [np.zeros(0, dtype=np.int64)]
+    kind_numbers: dict[bytes, int] = {}
+    kind_parts: list[Codes] = [np.zeros(0, dtype=np.int64)]
     following = 0
-    for buckets, places, counts in _whole_buckets(parts):
+    for buckets, places, counts in _split_between_buckets(parts):
         step, is_later = np.diff(buckets), places[1:] > places[:-1]
         if buckets[0] != following or not np.where(step == 0, is_later, step == 1).all():
             return None
@@ -171,30 +175,37 @@ def kinds_of(parts: Iterable[Lines], domain_size: int) -> Kinds | None:
         ends = np.concatenate(([0], np.flatnonzero(step) + 1, [len(lines)])) * lines.itemsize
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(lines)]
         written = pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers).dictionary_encode()
-        kinds = np.array([known.setdefault(each, len(known)) for each in written.dictionary.to_pylist()])
-        found.append(kinds[written.indices.to_numpy()])
-    kind_of = np.concatenate(found)
-    held = np.frombuffer(b"".join(known), dtype=np.uint64).astype(np.int64)
-    number = np.repeat(np.arange(len(known)), [len(each) // held.itemsize for each in known])
-    times = np.bincount(kind_of, minlength=len(known))
-    narrow = kind_of.astype(np.min_scalar_type(len(known)))
-    return Kinds(number, held % domain_size, held // domain_size, domain_size, times, kind_of=narrow)
+        kinds = np.array(
+            [
+                kind_numbers.setdefault(bucket_bytes, len(kind_numbers))
+                for bucket_bytes in written.dictionary.to_pylist()
+            ]
+        )
+        kind_parts.append(kinds[written.indices.to_numpy()])
+    kind_of = np.concatenate(kind_parts)
+    packed_lines = np.frombuffer(b"".join(kind_numbers), dtype=np.uint64).astype(np.int64)
+    number = np.repeat(
+        np.arange(len(kind_numbers)), [len(bucket_bytes) // packed_lines.itemsize for bucket_bytes in kind_numbers]
+    )
+    times = np.bincount(kind_of, minlength=len(kind_numbers))
+    narrow = kind_of.astype(np.min_scalar_type(len(kind_numbers)))
+    return Kinds(number, packed_lines % domain_size, packed_lines // domain_size, domain_size, times, kind_of=narrow)
 
 
-def _whole_buckets(parts: Iterable[Lines]) -> Iterator[Lines]:
+def _split_between_buckets(parts: Iterable[Lines]) -> Iterator[Lines]:
     """The same lines, cut between buckets."""
     rest: Lines | None = None
     for part in parts:
         lines = part if rest is None else [np.concatenate(pair) for pair in zip(rest, part, strict=True)]
         cut = int(np.searchsorted(lines[0], lines[0][-1])) if len(lines[0]) else 0
         if cut:
-            yield [each[:cut] for each in lines]
-        rest = [each[cut:] for each in lines]
+            yield [line_column[:cut] for line_column in lines]
+        rest = [line_column[cut:] for line_column in lines]
     if rest is not None and len(rest[0]):
         yield rest
 
 
-def in_order(numbers: Indices) -> Indices:
+def sort_positions(numbers: Indices) -> Indices:
     """The places of numbers below 2^32 by size: 16 bits at a time, which numpy sorts without comparing."""
     first = np.argsort(numbers.astype(np.uint16), kind="stable")
     if numbers.max(initial=0) < 1 << 16:
@@ -202,7 +213,7 @@ def in_order(numbers: Indices) -> Indices:
     return first[np.argsort((numbers >> 16).astype(np.uint16)[first], kind="stable")]
 
 
-def stretches(starts: Indices, lengths: Counts, wanted: Indices) -> Indices:
+def list_stretch_positions(starts: Indices, lengths: Counts, wanted: Indices) -> Indices:
     """The numbers that lie in some stretches of a long list, one stretch after the other."""
     long = lengths[wanted]
     ends = np.cumsum(long)

@@ -15,25 +15,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Amounts, Codes, Counts, Floats
-from sfumato._core.cell_values import Value, parts
-from sfumato._core.markdown import as_code
-from sfumato._records import Contents, Counter, Naming, Reader, Replaced, Shown, SideTable
-from sfumato._records.bucket_kinds import KeptTally, Kinds, Lines, kinds_of
+from sfumato._core.cell_values import Value, split_value
+from sfumato._core.markdown import format_as_code
+from sfumato._records import Contents, Counter, Naming, PerturbedRecords, Reader, RecordEncoding, SideTable
+from sfumato._records.bucket_kinds import KeptTally, Kinds, Lines, find_kinds
 from sfumato._records.column_codes import (
     Field,
     PartColumn,
     PublishedColumn,
     Sensitive,
     TableColumn,
-    in_arrow,
-    smallest_type,
+    convert_to_arrow,
+    find_smallest_type,
 )
-from sfumato._records.sql_quoting import RECORDS, TABLE, plain_name, quoted
-from sfumato._records.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally, numbers_of
-from sfumato._terminal_safe import printable
+from sfumato._records.sql_quoting import RECORDS, TABLE, quote_if_needed, quote_name
+from sfumato._records.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally, look_up_numbers
+from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import ReleaseFormatError
 
-ASSIGNED, HELD = "qit.parquet", "st.parquet"
+ASSIGNED, BUCKET_CONTENTS = "qit.parquet", "st.parquet"
 """Which bucket each record is in, and which values each bucket holds."""
 BATCH_ROWS = 1 << 20
 """So many lines of the latter are read at a time."""
@@ -49,11 +49,11 @@ right only if values and public columns are unrelated within buckets; `sfumato q
 
 
 @dataclass(frozen=True)
-class Buckets(Shown):
+class Buckets(RecordEncoding):
     """The bucket of a record."""
 
     CELL: ClassVar = "bucket"
-    FILES: ClassVar = (ASSIGNED, HELD)
+    FILES: ClassVar = (ASSIGNED, BUCKET_CONTENTS)
     WARNING: ClassVar = (
         "Records and values of a bucket must not be joined and counted: every record would have every value."
     )
@@ -70,7 +70,7 @@ class Buckets(Shown):
         parts = [part.name for part in sensitive.parts]
         return (*(column for column in columns if column.name not in parts), NumberColumn(cell))
 
-    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The ids of the buckets."""
         return {cell: replaced.cells}
 
@@ -81,13 +81,13 @@ class Buckets(Shown):
         """
         parts, bucket, count = sensitive.parts, naming.cell or "", count_column(naming)
         values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
-        kind = smallest_type(len(sensitive.numbers))
+        kind = find_smallest_type(len(sensitive.numbers))
 
         def batches(rows: int) -> Iterator[dict[str, Any]]:
             for buckets, places, counts in contents.batches(rows):
                 yield {bucket: buckets, sensitive.name: places.astype(kind), count: counts}
 
-        return SideTable(HELD, (NumberColumn(bucket), *values, NumberColumn(count)), contents.size, batches)
+        return SideTable(BUCKET_CONTENTS, (NumberColumn(bucket), *values, NumberColumn(count)), contents.size, batches)
 
     # ------------------------------------------------------------------------------------------------------- describing
 
@@ -97,21 +97,26 @@ class Buckets(Shown):
 
     def tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
         """The records, and what the buckets hold."""
-        held = [Field(naming.cell or "", "integer", False), *naming.value_fields(naming.sensitive)]
-        return {ASSIGNED: fields, HELD: [*held, Field(count_column(naming), "integer", False)]}
+        content_fields = [Field(naming.cell or "", "integer", False), *naming.value_fields(naming.sensitive)]
+        return {ASSIGNED: fields, BUCKET_CONTENTS: [*content_fields, Field(count_column(naming), "integer", False)]}
 
     def words(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
         return (
             f"It does not say who has which {naming.quoted}: each record is in a bucket "
-            f"({as_code(naming.cell or '')}), and `{HELD}` lists which values the records of each bucket have, "
+            f"({format_as_code(naming.cell or '')}), and `{BUCKET_CONTENTS}` lists which values the records of each "
+            "bucket have, "
             "and how often."
         )
 
     def by_hand(self, naming: Naming, wanted: str) -> str | None:
         """The plain estimate of the papers."""
-        bucket, count = (printable(plain_name(name)) for name in (naming.cell or "", count_column(naming)))
-        return _BY_HAND.format(bucket=bucket, count=count, table=HELD, records=ASSIGNED, wanted=printable(wanted))
+        bucket, count = (
+            escape_unprintable(quote_if_needed(name)) for name in (naming.cell or "", count_column(naming))
+        )
+        return _BY_HAND.format(
+            bucket=bucket, count=count, table=BUCKET_CONTENTS, records=ASSIGNED, wanted=escape_unprintable(wanted)
+        )
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """A record shows no value, so that no weight of one concerns it."""
@@ -121,7 +126,7 @@ class Buckets(Shown):
 
     def most_lines(self, records: int) -> dict[str, int]:
         """No bucket holds a value that no record has."""
-        return {HELD: records}
+        return {BUCKET_CONTENTS: records}
 
     # --------------------------------------------------------------------------------------------------------- counting
 
@@ -135,7 +140,7 @@ class Buckets(Shown):
 
     def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
         """Count the records of each bucket, by group."""
-        bucket = f"{quoted(TABLE)}.{quoted(naming.cell or '')}"
+        bucket = f"{quote_name(TABLE)}.{quote_name(naming.cell or '')}"
         buckets = self._number(scanner, scan, naming)
         keys, batches = scan.numbered(scanner, [bucket])
         scan.check_size(len(keys), buckets)
@@ -144,28 +149,28 @@ class Buckets(Shown):
         length = len(keys) * buckets
         counts: list[Amounts] = [np.zeros(length, dtype=np.int64)]
         counts += [np.zeros(length, dtype=np.float64) for _ in scan.weights]
-        for group, place, *weights in _joined(batches, length):
+        for group, place, *weights in _combine_batches(batches, length):
             at = place if len(keys) == 1 else group * buckets + place
             counts[0] += np.bincount(at, minlength=length)
             for number, weight in enumerate(weights, 1):
                 counts[number] += np.bincount(at, weights=weight, minlength=length)
-        by_group = [each.reshape(-1, buckets) for each in counts]
-        return {key: scan.measured([each[place] for each in by_group]) for place, key in enumerate(keys)}
+        by_group = [group_sums.reshape(-1, buckets) for group_sums in counts]
+        return {key: scan.measured([group_sums[place] for group_sums in by_group]) for place, key in enumerate(keys)}
 
     @staticmethod
     def _number(scanner: Scanner, scan: Scan, naming: Naming) -> int:
         """How many buckets there are; ids that do not run from 0 up are refused before anything is made so long."""
-        bucket = quoted(naming.cell or "")
-        ((rows, given, least, most),) = scanner.looked_up(
+        bucket = quote_name(naming.cell or "")
+        ((rows, present, least, most),) = scanner.looked_up(
             f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {RECORDS}"
         )
-        if not rows or given < rows or least < 0 or most >= rows:
-            raise unlike()
+        if not rows or present < rows or least < 0 or most >= rows:
+            raise make_mismatch_error()
         return int(most) + 1
 
     def listed(self, naming: Naming, folder: Path) -> Holdings:
         """What the buckets hold, in the order of their table."""
-        buckets, places, counts = _all_lines(naming, folder)
+        buckets, places, counts = _read_all_lines(naming, folder)
         return Holdings(
             buckets.astype(np.int64), places.astype(np.int64, copy=False), counts.astype(np.int64), len(naming.domain)
         )
@@ -183,7 +188,7 @@ class Buckets(Shown):
         """
         records = counter.kept(self.reader(naming))
         if not len(records.shown) or records.shown.min() < 0 or records.shown.max() >= len(records.shown):
-            raise unlike()
+            raise make_mismatch_error()
         kinds = read_kinds(naming, folder, np.bincount(records.shown))
         return KeptTally.of(records, kinds)
 
@@ -202,23 +207,23 @@ def _read(name: str, batch: pa.RecordBatch) -> Codes:
     return ids
 
 
-def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
+def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
     """The columns of batches, so many rows at a time that counting them is worth going through all buckets."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= rows:
-            yield _columns(waiting)
+        if sum(waiting_batch.num_rows for waiting_batch in waiting) >= rows:
+            yield _concatenate_columns(waiting)
             waiting = []
     if waiting:
-        yield _columns(waiting)
+        yield _concatenate_columns(waiting)
 
 
-def _columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[Any]]:
+def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[Any]]:
     return [column.to_numpy() for column in pa.Table.from_batches(batches).columns]
 
 
-def unlike() -> ReleaseFormatError:
+def make_mismatch_error() -> ReleaseFormatError:
     """What to say of records and buckets that do not belong together."""
     return ReleaseFormatError(
         "the records and the buckets do not fit together; get the release again from its publisher."
@@ -229,36 +234,38 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
     """The kinds of buckets, which must hold as much as there are records in them."""
     try:
         size = len(naming.domain)
-        found = kinds_of(_lines(naming, folder), size)
-        if found is None:  # no release of ours, but perhaps one in another order
-            buckets, places, counts = _all_lines(naming, folder)
+        bucket_kinds = find_kinds(_read_lines(naming, folder), size)
+        if bucket_kinds is None:  # no release of ours, but perhaps one in another order
+            buckets, places, counts = _read_all_lines(naming, folder)
             order = np.lexsort((places, buckets))
-            found = kinds_of([(buckets[order], places[order], counts[order])], size)
+            bucket_kinds = find_kinds([(buckets[order], places[order], counts[order])], size)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise ReleaseFormatError(f"{HELD} cannot be read; get the release again from its publisher.") from error
-    if found is None or not np.array_equal(found.sizes[found.kind_of], sizes):
-        raise unlike()
-    return found
+        raise ReleaseFormatError(
+            f"{BUCKET_CONTENTS} cannot be read; get the release again from its publisher."
+        ) from error
+    if bucket_kinds is None or not np.array_equal(bucket_kinds.sizes[bucket_kinds.kind_of], sizes):
+        raise make_mismatch_error()
+    return bucket_kinds
 
 
-def _all_lines(naming: Naming, folder: Path) -> Lines:
+def _read_all_lines(naming: Naming, folder: Path) -> Lines:
     """What the buckets hold, in the order of their table."""
-    buckets, places, counts = map(np.concatenate, zip(*_lines(naming, folder), strict=True))
+    buckets, places, counts = map(np.concatenate, zip(*_read_lines(naming, folder), strict=True))
     return buckets, places, counts
 
 
-def _lines(naming: Naming, folder: Path) -> Iterator[Lines]:
+def _read_lines(naming: Naming, folder: Path) -> Iterator[Lines]:
     """What the buckets hold, some lines at a time."""
     names = [naming.cell or "", *naming.sensitive, count_column(naming)]
-    known: dict[Key, int] = {parts(value): place for place, value in enumerate(naming.domain)}
-    with pq.ParquetFile(folder / HELD, read_dictionary=list(naming.sensitive)) as file:
+    value_places: dict[Key, int] = {split_value(value): place for place, value in enumerate(naming.domain)}
+    with pq.ParquetFile(folder / BUCKET_CONTENTS, read_dictionary=list(naming.sensitive)) as file:
         for batch in file.iter_batches(BATCH_ROWS, columns=names):
             buckets, *values, counts = (batch.column(name) for name in names)
-            places = numbers_of(values, known)
+            places = look_up_numbers(values, value_places)
             if buckets.null_count or counts.null_count or places.min(initial=0) < 0:
-                raise unlike()
+                raise make_mismatch_error()
             if counts.to_numpy().min(initial=1) < 1:
-                raise unlike()
+                raise make_mismatch_error()
             yield buckets.to_numpy(), places, counts.to_numpy()
 
 
@@ -285,4 +292,4 @@ class NumberColumn:
 
     def written(self, numbers: Codes) -> pa.Array:
         """The numbers themselves."""
-        return in_arrow(numbers.astype(np.int32, copy=False))
+        return convert_to_arrow(numbers.astype(np.int32, copy=False))

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato._core.arrays import Floats, Indices
-from sfumato._records import Kept
-from sfumato._records.bit_sets import WORD, Words, packed
+from sfumato._records import RecordsInMemory
+from sfumato._records.bit_sets import WORD_BITS, BitWords, pack_bits
 from sfumato._records.tally import Holdings
 
 MOST_HELD = 8
@@ -37,8 +37,8 @@ class RecordPlaces:
         self.groups = [(int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
         pieces, self.cuts, self.words = [np.zeros(0, dtype=np.int64)], [], 0
         for size, buckets in self.groups:
-            width = -(-len(buckets) // WORD)
-            index = np.full((size, width * WORD), missing, dtype=np.int64)
+            width = -(-len(buckets) // WORD_BITS)
+            index = np.full((size, width * WORD_BITS), missing, dtype=np.int64)
             index[:, : len(buckets)] = ordered[starts[buckets] + np.arange(size)[:, np.newaxis]]
             pieces.append(index.ravel())
             self.cuts.append((self.words, size, width))
@@ -48,18 +48,18 @@ class RecordPlaces:
         self.width = sum(width for _, _, width in self.cuts)
         """The words that a bit for each bucket takes."""
 
-    def of_buckets(self, mask: npt.NDArray[np.bool_]) -> Words:
+    def of_buckets(self, mask: npt.NDArray[np.bool_]) -> BitWords:
         """A bit for each bucket."""
-        return np.concatenate([np.zeros(0, dtype=np.uint64), *(packed(mask[mine]) for _, mine in self.groups)])
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *(pack_bits(mask[mine]) for _, mine in self.groups)])
 
-    def reached(self, selected: Words, most: int) -> list[Words]:
+    def reached(self, selected: BitWords, most: int) -> list[BitWords]:
         """For t = 1 ... most, in which buckets at least t records are selected; a line for each condition."""
         lines = len(selected)
-        found = [np.zeros((lines, self.width), dtype=np.uint64) for _ in range(most)]
+        bucket_bits = [np.zeros((lines, self.width), dtype=np.uint64) for _ in range(most)]
         end = 0
         for start, size, width in self.cuts:
             places = selected[:, start : start + size * width].reshape(lines, size, width)
-            mine = [each[:, end : end + width] for each in found]
+            mine = [bits[:, end : end + width] for bits in bucket_bits]
             end += width
             if most == 1:
                 np.bitwise_or.reduce(places, axis=1, out=mine[0])
@@ -69,22 +69,22 @@ class RecordPlaces:
                 for t in range(min(most - 1, number), 0, -1):
                     mine[t] |= mine[t - 1] & here
                 mine[0] |= here
-        return found
+        return bucket_bits
 
 
 class CertainBounds:
     """The bounds of all counts that are asked for, found in one go when the first is needed."""
 
-    def __init__(self, records: Kept, holdings: Holdings, ordered: Indices) -> None:
+    def __init__(self, records: RecordsInMemory, holdings: Holdings, ordered: Indices) -> None:
         """Take the records, what the kinds of buckets hold, and the records in the order of kinds and buckets."""
         self.records, self.holdings, self.ordered = records, holdings, ordered
 
     def of(self, places: Indices, conditions: Indices) -> Bounds | None:
         """The bounds of the count of some places under each of some conditions, by their numbers; None if unknown."""
-        found = self._all.get(places.tobytes())
-        if found is None:
+        condition_bounds = self._all.get(places.tobytes())
+        if condition_bounds is None:
             return None
-        numbers, least, most = found
+        numbers, least, most = condition_bounds
         at = np.minimum(np.searchsorted(numbers, conditions), len(numbers) - 1)
         return (least[at], most[at]) if np.array_equal(numbers[at], conditions) else None
 
@@ -92,26 +92,26 @@ class CertainBounds:
     def _all(self) -> dict[bytes, tuple[Indices, Floats, Floats]]:
         """For each set of places: the conditions in order, and the bounds under each."""
         sizes = np.repeat(self.holdings.sizes, self.holdings.repeats)
-        layout, found = RecordPlaces(sizes, self.ordered), {}
-        for held, asked in self._parts(layout):
-            bounds: dict[bytes, dict[int, tuple[int, int]]] = {key: {} for key in asked}
+        layout, bounds_by_places = RecordPlaces(sizes, self.ordered), {}
+        for holding_buckets, requesting_conditions in self._parts(layout):
+            bounds: dict[bytes, dict[int, tuple[int, int]]] = {key: {} for key in requesting_conditions}
             by_condition: dict[int, list[bytes]] = {}
-            for key, conditions in asked.items():
+            for key, conditions in requesting_conditions.items():
                 for condition in conditions:
                     by_condition.setdefault(condition, []).append(key)
             for conditions, selected in self.records.bits(layout.index, sorted(by_condition)):
                 wanted = [by_condition[condition] for condition in conditions]
-                _enter(bounds, layout, conditions, (selected, wanted, held))
+                _add_bounds(bounds, layout, conditions, (selected, wanted, holding_buckets))
             for key, mine in bounds.items():
                 numbers = np.array(sorted(mine), dtype=np.int64)
                 least, most = np.array([mine[number] for number in numbers.tolist()], dtype=np.float64).T
-                found[key] = (numbers, least, most)
-        return found
+                bounds_by_places[key] = (numbers, least, most)
+        return bounds_by_places
 
-    def _parts(self, layout: RecordPlaces) -> Iterator[tuple[dict[bytes, list[Words]], dict[bytes, Sequence[int]]]]:
+    def _parts(self, layout: RecordPlaces) -> Iterator[tuple[dict[bytes, list[BitWords]], dict[bytes, Sequence[int]]]]:
         """Some sets of places at a time: which buckets hold them once, twice and so on; and who asks for them."""
-        held: dict[bytes, list[Words]] = {}
-        asked: dict[bytes, Sequence[int]] = {}
+        holding_buckets: dict[bytes, list[BitWords]] = {}
+        requesting_conditions: dict[bytes, Sequence[int]] = {}
         taken = 0
         for places, conditions in self.records.asked():
             marked = self.holdings.marked(places)
@@ -120,24 +120,24 @@ class CertainBounds:
                 continue
             of_buckets = np.repeat(marked, self.holdings.repeats)
             lines = [layout.of_buckets(of_buckets >= t) for t in range(1, most + 1)]
-            held[places.tobytes()], asked[places.tobytes()] = lines, conditions
+            holding_buckets[places.tobytes()], requesting_conditions[places.tobytes()] = lines, conditions
             taken += sum(line.nbytes for line in lines)
             if taken > MEMORY:
-                yield held, asked
-                held, asked, taken = {}, {}, 0
-        if held:
-            yield held, asked
+                yield holding_buckets, requesting_conditions
+                holding_buckets, requesting_conditions, taken = {}, {}, 0
+        if holding_buckets:
+            yield holding_buckets, requesting_conditions
 
 
-def _enter(
+def _add_bounds(
     bounds: Mapping[bytes, dict[int, tuple[int, int]]],
     layout: RecordPlaces,
     conditions: Sequence[int],
-    batch: tuple[Words, Sequence[Sequence[bytes]], Mapping[bytes, Sequence[Words]]],
+    batch: tuple[BitWords, Sequence[Sequence[bytes]], Mapping[bytes, Sequence[BitWords]]],
 ) -> None:
     """Write down the bounds of some conditions; those that ask for rarely held values apart, which is less work."""
-    selected, wanted, held = batch
-    deepest = np.array([max(len(held[key]) for key in keys) for keys in wanted])
+    selected, wanted, holding_buckets = batch
+    deepest = np.array([max(len(holding_buckets[key]) for key in keys) for keys in wanted])
     for most in np.unique(deepest).tolist():
         lines = np.flatnonzero(deepest == most)
         mine = selected if len(lines) == len(selected) else selected[lines]
@@ -145,8 +145,8 @@ def _enter(
         least, upper = np.zeros((2, len(pairs)), dtype=np.int64)
         reached, others = layout.reached(mine, most), layout.reached(~mine, most)
         for t in range(most):
-            deep = np.array([place for place, (_, _, key) in enumerate(pairs) if len(held[key]) > t])
-            buckets = np.array([held[pairs[place][2]][t] for place in deep.tolist()])
+            deep = np.array([place for place, (_, _, key) in enumerate(pairs) if len(holding_buckets[key]) > t])
+            buckets = np.array([holding_buckets[pairs[place][2]][t] for place in deep.tolist()])
             at = np.array([pairs[place][0] for place in deep.tolist()])
             upper[deep] += np.bitwise_count(reached[t][at] & buckets).sum(axis=1, dtype=np.uint32)
             least[deep] += np.bitwise_count(~others[t][at] & buckets).sum(axis=1, dtype=np.uint32)

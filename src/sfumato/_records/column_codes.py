@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.arrays import Codes, Mask
-from sfumato._core.cell_values import Scalar, Value, field_type, plain_type, to_json
+from sfumato._core.cell_values import Scalar, Value, field_type, simplify_type, to_json
 from sfumato._core.json_types import Json
 from sfumato._parquet.parquet_writer import FileColumn
 from sfumato.errors import SourceError
@@ -46,7 +46,7 @@ class Field:
     @classmethod
     def of(cls, column: PublishedColumn) -> Field:
         """The field of a published column; sets of values have no type of their own in a Data Package."""
-        return cls(column.name, published_type(column.written_type), column.has_missing)
+        return cls(column.name, describe_type(column.written_type), column.has_missing)
 
     def to_json(self) -> Json:
         """A Table Schema field."""
@@ -55,9 +55,9 @@ class Field:
         return {**written, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else written
 
 
-def published_type(kind: pa.DataType) -> str:
+def describe_type(kind: pa.DataType) -> str:
     """The Data Package type of a published column."""
-    return field_type(plain_type(kind)) or ANY_TYPE
+    return field_type(simplify_type(kind)) or ANY_TYPE
 
 
 class PublishedColumn(FileColumn, Protocol):
@@ -73,11 +73,11 @@ class PublishedColumn(FileColumn, Protocol):
         ...
 
 
-def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
+def encode_batch_values(column: pa.Array) -> tuple[Codes, pa.Array]:
     """Number the values of one batch: its codes, and its distinct values; the missing value comes after the last."""
     is_given = pa.types.is_dictionary(column.type)
     encoded = column if is_given else pc.dictionary_encode(column)
-    values = _plain(encoded.dictionary)
+    values = _cast_to_plain_type(encoded.dictionary)
     missing = len(values)
     indices = encoded.indices.fill_null(missing) if encoded.indices.null_count else encoded.indices
     codes: Codes = indices.to_numpy(zero_copy_only=False)
@@ -91,14 +91,14 @@ def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
     return np.append(places, len(distinct)).take(codes), distinct
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def _cast_to_plain_type(values: pa.Array) -> pa.Array:
     """Values in the plain type of their column; zero has one sign."""
-    kind = plain_type(values.type)
+    kind = simplify_type(values.type)
     plain = values if values.type == kind else values.cast(kind)
     return pc.add(plain, pa.scalar(0, plain.type)) if pa.types.is_floating(plain.type) else plain
 
 
-def in_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
+def convert_to_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
     """The same numbers or truth values in Arrow, without a copy of numbers.
 
     Arrow's own way loads numpy's masked arrays first, which takes longer than to publish a small table.
@@ -111,27 +111,27 @@ def in_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def dense(column: pa.Array) -> pa.Array:
+def decode_dictionary(column: pa.Array) -> pa.Array:
     """A column without a dictionary, in its plain type."""
-    return _plain(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+    return _cast_to_plain_type(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
 
 
-def smallest_type(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
+def find_smallest_type(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
     """The narrowest unsigned integer that holds codes up to `largest`."""
     return np.min_scalar_type(largest)
 
 
-def coded(column: pa.Array, wanted: pa.Array) -> Codes:
+def encode_values(column: pa.Array, wanted: pa.Array) -> Codes:
     """Number the wanted values by their places; the missing value comes after the last, and then all others."""
     missing, other = len(wanted), len(wanted) + 1
     is_encoded = pa.types.is_dictionary(column.type)
     values = (column.dictionary if is_encoded else column).cast(wanted.type)
     if pa.types.is_floating(wanted.type):
         values = pc.add(values, pa.scalar(0.0, wanted.type))  # zero has one sign
-    codes = _near_numbers(values, wanted)
+    codes = _look_up_near_numbers(values, wanted)
     if codes is None:
         places = pc.index_in(values, value_set=wanted, skip_nulls=True).fill_null(other)
-        codes = places.to_numpy(zero_copy_only=False).astype(smallest_type(other))
+        codes = places.to_numpy(zero_copy_only=False).astype(find_smallest_type(other))
     if values.null_count:
         codes[values.is_null().to_numpy(zero_copy_only=False)] = missing
     if not is_encoded:
@@ -142,29 +142,29 @@ def coded(column: pa.Array, wanted: pa.Array) -> Codes:
     return np.asarray(np.append(codes, codes.dtype.type(missing)).take(indices.to_numpy(zero_copy_only=False)))
 
 
-def _near_numbers(values: pa.Array, wanted: pa.Array) -> Codes | None:
+def _look_up_near_numbers(values: pa.Array, wanted: pa.Array) -> Codes | None:
     """The places of wanted whole numbers that are near each other, by a look into a table; missing ones have any."""
     if not pa.types.is_integer(wanted.type) or not len(wanted):
         return None
     low, high = pc.min_max(wanted).as_py().values()
     if high - low >= WIDEST_TABLE:
         return None
-    table: Codes = np.full(high - low + 2, len(wanted) + 1, dtype=smallest_type(len(wanted) + 1))
-    table[_above(low, wanted)] = np.arange(len(wanted))
+    table: Codes = np.full(high - low + 2, len(wanted) + 1, dtype=find_smallest_type(len(wanted) + 1))
+    table[_subtract_unsigned(low, wanted)] = np.arange(len(wanted))
     codes: Codes = np.empty(len(values), dtype=table.dtype)
     for start in range(0, len(values), LOOKED_AT):  # so many stay in the cache
         some = values.slice(start, LOOKED_AT)
-        at = _above(low, some.fill_null(low) if some.null_count else some)
+        at = _subtract_unsigned(low, some.fill_null(low) if some.null_count else some)
         last = min(high - low + 1, np.iinfo(at.dtype).max)  # of a type that has no more numbers, all are in the table
         codes[start : start + LOOKED_AT] = table.take(np.minimum(at, at.dtype.type(last)))
     return codes
 
 
-def _above(low: int, numbers: pa.Array) -> Codes:
+def _subtract_unsigned(low: int, numbers: pa.Array) -> Codes:
     """How far numbers are above one; those below it are further above than any, because there is no sign."""
-    given = numbers.to_numpy(zero_copy_only=False)
-    kind = np.dtype(f"u{given.dtype.itemsize}")
-    return np.asarray(given.view(kind) - kind.type(low % (1 << 8 * kind.itemsize)))
+    signed_numbers = numbers.to_numpy(zero_copy_only=False)
+    kind = np.dtype(f"u{signed_numbers.dtype.itemsize}")
+    return np.asarray(signed_numbers.view(kind) - kind.type(low % (1 << 8 * kind.itemsize)))
 
 
 def _are_used(codes: Codes, size: int) -> Mask:
@@ -198,11 +198,11 @@ class CodedColumn:
     @property
     def code_type(self) -> np.dtype[np.unsignedinteger[Any]]:
         """The integer type of the codes, with room for one that stands for an unknown value."""
-        return smallest_type(len(self.values) + 1)
+        return find_smallest_type(len(self.values) + 1)
 
     def encode(self, column: pa.Array) -> Codes:
         """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
-        codes, values = local_codes(column)
+        codes, values = encode_batch_values(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
         if len(values) == len(self.values) and values.equals(self.values):
             encoded = codes.astype(self.code_type, copy=False)
@@ -279,7 +279,7 @@ class RawColumn:
 
     def encode(self, column: pa.Array) -> pa.Array:
         """The column itself; texts so that those of a whole group of rows may have more bytes than 32 bits number."""
-        values = dense(column)
+        values = decode_dictionary(column)
         return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
 
     def written(self, values: pa.Array) -> pa.Array:
@@ -320,7 +320,7 @@ class Sensitive:
 
     @classmethod
     def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> Sensitive:
-        """The combinations that occur, as `combined` wrote them down."""
+        """The combinations that occur, as `combine_as_json` wrote them down."""
         empty = cls(name, parts, np.zeros(0, dtype=np.int64))
         return cls(name, parts, np.sort(empty.numbers_of_texts(texts)))
 
@@ -351,50 +351,52 @@ class Sensitive:
     def encode(self, columns: Mapping[str, pa.Array] | pa.RecordBatch) -> Codes:
         """Turn the columns of a batch into places of the domain."""
         if len(self.parts) == 1:
-            return self.parts[0].encode(_column(columns, self.parts[0].name))
+            return self.parts[0].encode(_select_column(columns, self.parts[0].name))
         codes: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         for part in self.parts:
-            codes = codes * len(part.domain) + part.encode(_column(columns, part.name)).astype(np.int64)
+            codes = codes * len(part.domain) + part.encode(_select_column(columns, part.name)).astype(np.int64)
         places = np.searchsorted(self.numbers, codes)
         is_known = np.append(self.numbers, -1)[places] == codes
         if not is_known.all():
             raise SourceError(
                 f"the table changed while it was read: {self.name!r} holds combinations it did not hold before."
             )
-        return places.astype(smallest_type(len(self.numbers)))
+        return places.astype(find_smallest_type(len(self.numbers)))
 
     def places_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The places of combinations as `combined` wrote them down."""
+        """The places of combinations as `combine_as_json` wrote them down."""
         return np.searchsorted(self.numbers, self.numbers_of_texts(texts))
 
     def numbers_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The numbers of combinations as `combined` wrote them down."""
+        """The numbers of combinations as `combine_as_json` wrote them down."""
         codes = [{json.dumps(to_json(value)): code for code, value in enumerate(part.domain)} for part in self.parts]
         sizes = [len(part.domain) for part in self.parts]
         numbers = []
         for text in texts:
             number = 0
-            for value, known, size in zip(json.loads(text), codes, sizes, strict=True):
-                number = number * size + known[json.dumps(value)]
+            for value, part_numbers, size in zip(json.loads(text), codes, sizes, strict=True):
+                number = number * size + part_numbers[json.dumps(value)]
             numbers.append(number)
         return np.array(numbers, dtype=np.int64)
 
 
-def _column(columns: Mapping[str, pa.Array] | pa.RecordBatch, name: str) -> pa.Array:
+def _select_column(columns: Mapping[str, pa.Array] | pa.RecordBatch, name: str) -> pa.Array:
     return columns.column(name) if isinstance(columns, pa.RecordBatch) else columns[name]
 
 
-def combined(columns: Sequence[pa.Array]) -> pa.DictionaryArray:
+def combine_as_json(columns: Sequence[pa.Array]) -> pa.DictionaryArray:
     """One text for each row: its values in all the columns, as JSON."""
     codes: npt.NDArray[np.int64] = np.zeros(len(columns[0]), dtype=np.int64)
-    found: list[tuple[Scalar, ...]] = [()]
+    combinations: list[tuple[Scalar, ...]] = [()]
     for column in columns:
-        local, distinct = local_codes(column)
+        local, distinct = encode_batch_values(column)
         values = [*distinct.to_pylist(), None]
         # Numbered anew after each column, so that the numbers stay as small as the combinations are few.
         numbers, codes = np.unique(codes * len(values) + local, return_inverse=True)
-        found = [(*found[number // len(values)], values[number % len(values)]) for number in numbers.tolist()]
-    texts = [json.dumps(to_json(combination)) for combination in found]
+        combinations = [
+            (*combinations[number // len(values)], values[number % len(values)]) for number in numbers.tolist()
+        ]
+    texts = [json.dumps(to_json(combination)) for combination in combinations]
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts, type=pa.string()))
 
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Bytes, Codes, Indices
 from sfumato._core.cell_values import Value
-from sfumato._core.markdown import as_code
-from sfumato._records import Naming, Reader, Replaced
-from sfumato._records.column_codes import CodedColumn, PublishedColumn, Sensitive, TableColumn, coded
-from sfumato._records.set_records import Sets, bytes_of, unlike
-from sfumato._records.sql_quoting import TABLE, plain_name, quoted
+from sfumato._core.markdown import format_as_code
+from sfumato._records import Naming, PerturbedRecords, Reader
+from sfumato._records.column_codes import CodedColumn, PublishedColumn, Sensitive, TableColumn, encode_values
+from sfumato._records.set_records import Sets, make_mismatch_error, read_set_bytes
+from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
 
 BATCH_ROWS = 1 << 16
 """So many records are unpacked at once."""
@@ -52,7 +52,7 @@ class LeveledSets(Sets):
         names = pa.array(self.levels, type=pa.string())
         return (*super().published(columns, sensitive, cell), CodedColumn(cell, names, False))
 
-    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The bits of each record's set, and the number of its level."""
         return {**super().rows(replaced, name, cell), cell: replaced.cells}
 
@@ -64,9 +64,10 @@ class LeveledSets(Sets):
 
     def words(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
-        above = " or ".join(map(as_code, self.levels[1:]))
+        above = " or ".join(map(format_as_code, self.levels[1:]))
         return (
-            f"{super().words(subject, naming)} The column {as_code(naming.cell or '')} says at which level the set "
+            f"{super().words(subject, naming)} The column {format_as_code(naming.cell or '')} says at which level "
+            "the set "
             f"was drawn: at "
             f"{above} it holds all values of some groups."
         )
@@ -74,24 +75,24 @@ class LeveledSets(Sets):
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value; the weights are those of the record's level."""
         test, _ = super().matched(naming, columns, value)
-        return test, [f"d.{plain_name(naming.cell or '')} = w.level"]
+        return test, [f"d.{quote_if_needed(naming.cell or '')} = w.level"]
 
     def beside(self, naming: Naming) -> Sequence[str]:
         """The weights of the other groups that the set holds, by how near of kin they are to the value."""
-        data, endings = plain_name(naming.together), ["", *(f"_{degree}" for degree in range(2, len(self.levels)))]
-        return [f"w.per_sibling{each} * bit_count(d.{data}::BIT & w.siblings{each}::BIT)" for each in endings]
+        data, endings = quote_if_needed(naming.together), ["", *(f"_{degree}" for degree in range(2, len(self.levels)))]
+        return [f"w.per_sibling{suffix} * bit_count(d.{data}::BIT & w.siblings{suffix}::BIT)" for suffix in endings]
 
     # --------------------------------------------------------------------------------------------------------- counting
 
     @cached_property
     def layout(self) -> list[tuple[int, Indices, Indices]]:
         """For each level: where its groups begin, the group of each value, and the first value of each group."""
-        found, start = [], 0
+        level_layouts, start = [], 0
         for places in map(np.array, self.groups):
             first = np.unique(places, return_index=True)[1]
-            found.append((start, places, first))
+            level_layouts.append((start, places, first))
             start += len(first) + 1
-        return found
+        return level_layouts
 
     @property
     def width(self) -> int:
@@ -102,12 +103,14 @@ class LeveledSets(Sets):
         """Everything in the groups of the last level that hold one of the places, and the levels."""
         top = np.array(self.groups[-1])
         is_kin = np.isin(top, top[np.array(places, dtype=np.int64)])
-        found = [[*np.unique(groups[is_kin]), len(first)] for _, groups, first in self.layout]
-        return [start + int(each) for (start, _, _), mine in zip(self.layout, found, strict=True) for each in mine]
+        needed_groups = [[*np.unique(groups[is_kin]), len(first)] for _, groups, first in self.layout]
+        return [
+            start + int(group) for (start, _, _), mine in zip(self.layout, needed_groups, strict=True) for group in mine
+        ]
 
     def column(self, naming: Naming) -> str:
         """The level and the set of a record, as one value."""
-        return f"{{'level': {quoted(TABLE)}.{quoted(naming.cell or '')}, 'held': {super().column(naming)}}}"
+        return f"{{'level': {quote_name(TABLE)}.{quote_name(naming.cell or '')}, 'held': {super().column(naming)}}}"
 
     def reader(self, naming: Naming) -> Reader:
         """A row of zeros and ones for each record."""
@@ -121,23 +124,23 @@ class LeveledSets(Sets):
         """A row of zeros and ones for each record; what no record of its level can hold is refused."""
         try:
             if levels.null_count or held.null_count:
-                raise unlike()
-            numbers = coded(levels, pa.array(self.levels, type=pa.string()))
-            found = np.zeros((len(held), self.width), dtype=np.uint8)
+                raise make_mismatch_error()
+            numbers = encode_values(levels, pa.array(self.levels, type=pa.string()))
+            membership_rows = np.zeros((len(held), self.width), dtype=np.uint8)
             for start in range(0, len(held), BATCH_ROWS):
                 mine = slice(start, start + BATCH_ROWS)
-                self._enter(found[mine], numbers[mine], bytes_of(held[mine], self.size))
+                self._enter(membership_rows[mine], numbers[mine], read_set_bytes(held[mine], self.size))
         except (pa.ArrowException, ValueError) as error:
-            raise unlike() from error
-        return found
+            raise make_mismatch_error() from error
+        return membership_rows
 
     def _enter(self, found: Codes, numbers: Codes, held: Bytes) -> None:
         """Write into empty rows what records of these levels, whose sets are these bytes, hold of their level."""
         unused = (1 << (-self.size % 8)) - 1
         if numbers.max(initial=0) >= len(self.levels) or (held[:, -1] & unused).any():
-            raise unlike()
+            raise make_mismatch_error()
         if (np.bitwise_count(held[numbers == 0]).sum(axis=1) != self.members[0]).any():
-            raise unlike()
+            raise make_mismatch_error()
         values = np.unpackbits(held, axis=1, count=self.size)
         found[:, : self.size] = values  # the groups of the first level are the values
         found[:, self.size] = numbers == 0
@@ -146,11 +149,11 @@ class LeveledSets(Sets):
                 continue
             rows = np.flatnonzero(numbers == number)
             mine = values.take(rows, axis=0)
-            told = mine.take(first, axis=1)
-            if (told.sum(axis=1) != members).any() or not np.array_equal(told.take(groups, axis=1), mine):
-                raise unlike()
+            group_bits = mine.take(first, axis=1)
+            if (group_bits.sum(axis=1) != members).any() or not np.array_equal(group_bits.take(groups, axis=1), mine):
+                raise make_mismatch_error()
             found[rows, : self.size + 1] = 0
-            found[rows, start : start + len(first)] = told
+            found[rows, start : start + len(first)] = group_bits
             found[rows, start + len(first)] = 1
 
 

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Amounts, Bits64, Codes, Counts, Floats
-from sfumato._core.cell_values import Value, labels
+from sfumato._core.cell_values import Value, make_labels
 from sfumato._core.sorting import LARGEST_WORD
-from sfumato._parquet.footer import read_footer, values_in
+from sfumato._parquet.footer import count_column_values, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
-from sfumato._records import Counter, Naming, Reader, Replaced, Shown
+from sfumato._records import Counter, Naming, PerturbedRecords, Reader, RecordEncoding
 from sfumato._records.column_codes import PublishedColumn, Sensitive, TableColumn
-from sfumato._records.sql_quoting import TABLE, plain_name, quoted
+from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
 from sfumato._records.tally import Key, Measured, Scan, Scanner, Tally
 from sfumato.errors import ReleaseFormatError, SpecError
 
@@ -35,7 +35,7 @@ BYTE = 255
 
 
 @dataclass(frozen=True)
-class Sets(Shown):
+class Sets(RecordEncoding):
     """A set of values of the domain."""
 
     size: int
@@ -66,15 +66,15 @@ class Sets(Shown):
         place = batch.schema.get_field_index(naming.together)
         if self.as_list or place < 0:  # other tables of the release have no sets
             return batch
-        bits = unpacked(batch.column(place), self.size)
-        domain = pa.array(labels(naming.domain)) if len(naming.sensitive) > 1 else naming.part(0)
+        bits = unpack_sets(batch.column(place), self.size)
+        domain = pa.array(make_labels(naming.domain)) if len(naming.sensitive) > 1 else naming.part(0)
         offsets = np.concatenate([[0], np.cumsum(bits.sum(axis=1, dtype=np.int64))]).astype(np.int32)
         lists = pa.ListArray.from_arrays(pa.array(offsets), domain.take(pa.array(np.nonzero(bits)[1])))
         return batch.set_column(place, naming.together, lists)
 
-    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The bits of each record's set."""
-        return {} if replaced.values is None else {name: packed(replaced.values)}
+        return {} if replaced.values is None else {name: convert_bits_to_arrow(replaced.values)}
 
     # ------------------------------------------------------------------------------------------------------- describing
 
@@ -89,7 +89,7 @@ class Sets(Shown):
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value."""
-        data = f"d.{plain_name(naming.together)}"
+        data = f"d.{quote_if_needed(naming.together)}"
         return f"list_contains({data}, w.value)" if self.as_list else f"get_bit({data}::BIT, w.place) = 1", []
 
     # --------------------------------------------------------------------------------------------------------- trusting
@@ -102,8 +102,10 @@ class Sets(Shown):
             for column in columns
             if column.path == naming.together
         )
-        if not is_right or (self.as_list and _listed_members(path, naming.together) > metadata.num_rows * self.size):
-            raise unlike()
+        if not is_right or (
+            self.as_list and _count_listed_members(path, naming.together) > metadata.num_rows * self.size
+        ):
+            raise make_mismatch_error()
 
     # --------------------------------------------------------------------------------------------------------- counting
 
@@ -127,7 +129,7 @@ class Sets(Shown):
 
     def column(self, naming: Naming) -> str:
         """SQL of what a record shows."""
-        return f"{quoted(TABLE)}.{quoted(naming.together)}"
+        return f"{quote_name(TABLE)}.{quote_name(naming.together)}"
 
     def scanned_columns(self, naming: Naming) -> list[str]:
         """SQL of what a record shows, as it is read: in one column, or in several."""
@@ -172,7 +174,10 @@ class Sets(Shown):
             numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
             shown, others = batch.columns[1 : 1 + columns], batch.columns[1 + columns :]
             members = self.membership_of(shown, domain)
-            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in others)]
+            weights = [
+                np.ones(len(numbers)),
+                *(weight_column.to_numpy(zero_copy_only=False) for weight_column in others),
+            ]
             for place, weight in enumerate(weights):
                 rows[:, place] += (
                     weight.sum() if groups == 1 else np.bincount(numbers, weights=weight, minlength=groups)
@@ -185,9 +190,9 @@ class Sets(Shown):
         try:
             if column.null_count or pa.types.is_list(column.type) != self.as_list:
                 raise ValueError("a set is missing, or lists are not bits")
-            return _listed(column, domain) if self.as_list else unpacked(column, self.size)
+            return _encode_lists(column, domain) if self.as_list else unpack_sets(column, self.size)
         except (pa.ArrowException, ValueError) as error:
-            raise unlike() from error
+            raise make_mismatch_error() from error
 
     def sizes(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
         """How many values each set holds, and whether there is anything that stands for no value."""
@@ -196,16 +201,16 @@ class Sets(Shown):
             members = self.membership(column, domain).sum(axis=1)
             return members, bool((members != pc.list_value_length(column).to_numpy(zero_copy_only=False)).any())
         try:
-            rows = bytes_of(column, self.size)
+            rows = read_set_bytes(column, self.size)
         except pa.ArrowException as error:
             raise ReleaseFormatError("the release holds sets of another size than its domain has.") from error
         if column.null_count:
             return np.zeros(1, dtype=np.int64), True
         unused = (1 << (-self.size % 8)) - 1
-        return _members(rows), bool((rows[:, -1] & unused).any())
+        return _count_members(rows), bool((rows[:, -1] & unused).any())
 
 
-def _members(rows: npt.NDArray[np.uint8]) -> Counts:
+def _count_members(rows: npt.NDArray[np.uint8]) -> Counts:
     """How many bits each row has: by words, of which there are an eighth as many as bytes.
 
     Words begin where rows do, so they reach into the next row, of which nothing is counted.
@@ -214,9 +219,9 @@ def _members(rows: npt.NDArray[np.uint8]) -> Counts:
     data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
     members: Counts = np.zeros(count, dtype=np.int64)
     for start in range(0, width if count else 0, WORD_BYTES):  # of no rows there is nothing to begin in
-        words: Bits64 = np.ndarray((count,), "<u8", data, start, (width,))
+        row_words: Bits64 = np.ndarray((count,), "<u8", data, start, (width,))
         own = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
-        members += np.bitwise_count(words & own)
+        members += np.bitwise_count(row_words & own)
     return members
 
 
@@ -230,7 +235,7 @@ def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequenc
     if len(sums) > 1:
         order = np.argsort(numbers, kind="stable")
         members, weights = members[order], [weight[order] for weight in weights]
-        present, starts = (each.tolist() for each in np.unique(numbers[order], return_index=True))
+        present, starts = (array.tolist() for array in np.unique(numbers[order], return_index=True))
     for group, (first, last) in zip(present, itertools.pairwise([*starts, len(members)]), strict=True):
         for start in range(first, last, BYTE):
             some = slice(start, min(start + BYTE, last))
@@ -239,7 +244,7 @@ def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequenc
                 sums[group, place] += weight[some] @ members[some]
 
 
-def _listed(column: pa.Array, domain: pa.Array) -> Codes:
+def _encode_lists(column: pa.Array, domain: pa.Array) -> Codes:
     places = pc.index_in(column.flatten().cast(domain.type), domain)
     if places.null_count:
         raise ValueError("a member is outside the domain")
@@ -249,15 +254,15 @@ def _listed(column: pa.Array, domain: pa.Array) -> Codes:
     return members
 
 
-def _listed_members(path: Path, name: str) -> int:
+def _count_listed_members(path: Path, name: str) -> int:
     """How many members the lists of a column have together."""
     try:
-        return values_in(read_footer(path), name)
+        return count_column_values(read_footer(path), name)
     except ThriftError as error:
         raise ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.") from error
 
 
-def unlike() -> ReleaseFormatError:
+def make_mismatch_error() -> ReleaseFormatError:
     """What to say of sets that the release cannot have."""
     return ReleaseFormatError("the release holds sets that are not of its domain; get it again from its publisher.")
 
@@ -298,7 +303,7 @@ class SetColumn:
         """Leave the bits as they are, or list the values they stand for in canonical order."""
         if not self.as_list:
             return bits
-        members = unpacked(bits, len(self.sensitive.numbers))
+        members = unpack_sets(bits, len(self.sensitive.numbers))
         _, places = np.nonzero(members)
         offsets = np.append(0, np.cumsum(members.sum(axis=1, dtype=np.int32)))
         column = self.sensitive.parts[0]
@@ -307,13 +312,13 @@ class SetColumn:
         return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), values)
 
 
-def packed(bits: Codes) -> pa.FixedSizeBinaryArray:
+def convert_bits_to_arrow(bits: Codes) -> pa.FixedSizeBinaryArray:
     """Rows of bytes as an Arrow column."""
     buffer = pa.py_buffer(np.ascontiguousarray(bits))
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(bits.shape[1]), len(bits), [None, buffer])
 
 
-def bytes_of(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
+def read_set_bytes(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
     """The bytes of each row of a column of sets of `size` bits."""
     width = -(-size // 8)
     plain = column.cast(pa.binary(width))
@@ -321,6 +326,6 @@ def bytes_of(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
     return data[plain.offset * width : (plain.offset + len(plain)) * width].reshape(len(plain), width)
 
 
-def unpacked(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
+def unpack_sets(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
     """A row of `size` zeros and ones for each row of bytes."""
-    return np.unpackbits(bytes_of(column, size), axis=1, count=size)
+    return np.unpackbits(read_set_bytes(column, size), axis=1, count=size)

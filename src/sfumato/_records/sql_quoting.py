@@ -9,7 +9,7 @@ import re
 from sfumato._core.cell_values import Scalar
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORDS = (
+_RESERVED_WORDS = (
     "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast "
     "check collate collation column columns concurrently constraint create cross default deferrable desc describe "
     "distinct do else end except false fetch for foreign freeze from full generated glob group having ilike in "
@@ -19,61 +19,61 @@ _WORDS = (
     "tablesample then to trailing true try_cast tuple union unique unpack unpivot using variadic verbose when "
     "where window with"
 )
-_RESERVED = frozenset(_WORDS.split())
+_RESERVED = frozenset(_RESERVED_WORDS.split())
 """Words that mean something else in SQL, so that a column of the name needs quotes."""
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as SQL writes it if it may be anything."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def plain_name(name: str) -> str:
+def quote_if_needed(name: str) -> str:
     """A name as people write it: in quotes only if it needs them."""
-    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else quoted(name)
+    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else quote_name(name)
 
 
-def plain_level(column: str, level: str) -> str:
+def format_level(column: str, level: str) -> str:
     """A level of a column as people write it in SQL."""
-    behind = level if _PLAIN.fullmatch(level) else quoted(level)  # behind a dot no word is reserved
-    return f"{plain_name(column)}.{behind}"
+    behind = level if _PLAIN.fullmatch(level) else quote_name(level)  # behind a dot no word is reserved
+    return f"{quote_if_needed(column)}.{behind}"
 
 
 TABLE = "release"
 """What an analyst calls the release in SQL."""
 
-RECORDS = quoted("sfumato records")
+RECORDS = quote_name("sfumato records")
 """All columns of the release; what is called `release` has only the public ones."""
 
 
-def text(words: str) -> str:
+def quote_text(content: str) -> str:
     """A text in SQL; a NUL would end the statement, so it is written by its number."""
-    parts = ["'" + part.replace("'", "''") + "'" for part in words.split("\0")]
+    parts = ["'" + part.replace("'", "''") + "'" for part in content.split("\0")]
     return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
 
 
-def literal(value: Scalar, kind: str) -> str:
+def format_literal(value: Scalar, kind: str) -> str:
     """A value of a DuckDB type in SQL, so that nothing of it is lost."""
     if value is None:
         return f"CAST(NULL AS {kind})"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):
-        return text(value)
+        return quote_text(value)
     # The digits that Python writes give the same number back; a decimal writes itself.
     written = value.isoformat() if isinstance(value, datetime.date) else str(value)
-    return f"CAST({text(written)} AS {kind})"
+    return f"CAST({quote_text(written)} AS {kind})"
 
 
-def equals(column: str, value: Scalar) -> str:
+def write_equality(column: str, value: Scalar) -> str:
     """SQL of whether a column, as it is written, has a value: as a person would write it."""
-    return f"{column} IS NULL" if value is None else f"{column} = {spelt(value)}"
+    return f"{column} IS NULL" if value is None else f"{column} = {format_plain_value(value)}"
 
 
-def spelt(value: Scalar) -> str:
+def format_plain_value(value: Scalar) -> str:
     """A value in SQL as a person would write it."""
     if isinstance(value, float) and not math.isfinite(value):
-        return literal(value, "DOUBLE")
+        return format_literal(value, "DOUBLE")
     from sqlglot import exp  # noqa: PLC0415 - takes long to load
 
     return str(exp.convert(value).sql("duckdb"))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Amounts, Counts, Floats, Indices
 from sfumato._core.cell_values import Value
-from sfumato._records.sql_quoting import RECORDS, TABLE, quoted
+from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato.errors import InternalError, QueryError
 
 MOST_CELLS = 1 << 26
@@ -22,7 +22,7 @@ MOST_CELLS = 1 << 26
 LINES = 64
 """So many conditions at a time are looked at bucket by bucket: all at once could fill the memory."""
 
-Made = TypeVar("Made")
+CachedResult = TypeVar("CachedResult")
 
 COUNT = "1"
 """The weight of a record that counts once."""
@@ -31,13 +31,13 @@ COUNT = "1"
 class Remembering:
     """Something of which others make what takes long and stays the same: it is made once."""
 
-    def once(self, make: Callable[[Any], Made]) -> Made:
+    def once(self, make: Callable[[Any], CachedResult]) -> CachedResult:
         """What somebody makes of it."""
-        known: dict[Any, Any] = self.__dict__.setdefault("_made", {})
-        if make not in known:
-            known[make] = make(self)
-        found: Made = known[make]
-        return found
+        cache: dict[Any, Any] = self.__dict__.setdefault("_made", {})
+        if make not in cache:
+            cache[make] = make(self)
+        result: CachedResult = cache[make]
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,22 +146,26 @@ class Tally(Remembering):
         """Tallies of one release, each times a number, as one."""
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
-        counts, rows = (np.asarray(sum(getattr(each, name) * by for each, by in parts)) for name in ("counts", "rows"))
+        counts, rows = (np.asarray(sum(getattr(part, name) * by for part, by in parts)) for name in ("counts", "rows"))
         return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
 
     def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places: sizes, how often they do, and a line of selected records each."""
         if self.holdings is None:
             raise InternalError("buckets cannot be counted without what they hold.")
-        found, marked = self.holdings.holding(places)
-        return self.holdings.sizes[found].astype(np.float64), marked, self.counts[:, found].astype(np.float64)
+        bucket_indices, marked = self.holdings.holding(places)
+        return (
+            self.holdings.sizes[bucket_indices].astype(np.float64),
+            marked,
+            self.counts[:, bucket_indices].astype(np.float64),
+        )
 
     def certain(self, places: Indices) -> tuple[Floats, Floats]:
         """Between what the count of some places must lie under each condition, whoever holds what."""
         lines = np.arange(len(self))
         parts = [self] if len(self) <= LINES else [self.take(lines[at : at + LINES]) for at in lines[::LINES].tolist()]
         looked_at = [part.inside(places) for part in parts]
-        bounds = [certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
+        bounds = [compute_certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
         least, most = (np.concatenate(ends) for ends in zip(*bounds, strict=True))
         return least, most
 
@@ -180,7 +184,7 @@ class Tally(Remembering):
         return self
 
 
-def certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
+def compute_certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
     """Between what the count of each condition must lie, given the buckets that hold a wanted value."""
     least = np.maximum(selected + marked - size, 0).sum(axis=-1)
     return least, np.minimum(selected, marked).sum(axis=-1)
@@ -193,24 +197,36 @@ Measured = Mapping[str, Tally]
 """A tally of one line for each weight."""
 
 
-def key_of(values: Sequence[Value]) -> Key:
+def make_group_key(values: Sequence[Value]) -> Key:
     """The values of a group; one object for every not-a-number, because two of them are never equal."""
     return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
-def numbers_of(columns: Sequence[pa.Array], known: Mapping[Key, int]) -> Counts:
+def look_up_numbers(columns: Sequence[pa.Array], numbers_by_key: Mapping[Key, int]) -> Counts:
     """The number of what stands in each row of some columns; -1 where nothing stands and that has no number."""
-    encoded = [each if pa.types.is_dictionary(each.type) else each.dictionary_encode() for each in columns]
-    values = [[*each.dictionary.to_pylist(), None] for each in encoded]
-    codes = [each.indices.fill_null(len(each.dictionary)).to_numpy(zero_copy_only=False) for each in encoded]
+    encoded = [
+        distinct_values if pa.types.is_dictionary(distinct_values.type) else distinct_values.dictionary_encode()
+        for distinct_values in columns
+    ]
+    values = [[*distinct_values.dictionary.to_pylist(), None] for distinct_values in encoded]
+    codes = [
+        distinct_values.indices.fill_null(len(distinct_values.dictionary)).to_numpy(zero_copy_only=False)
+        for distinct_values in encoded
+    ]
     if len(columns) == 1:
-        found = [*(known[key_of([value])] for value in values[0][:-1]), known.get((None,), -1)]
-        return np.asarray(np.array(found, dtype=np.int64)[codes[0]])
+        value_numbers = [
+            *(numbers_by_key[make_group_key([value])] for value in values[0][:-1]),
+            numbers_by_key.get((None,), -1),
+        ]
+        return np.asarray(np.array(value_numbers, dtype=np.int64)[codes[0]])
     sizes = tuple(map(len, values))
     present, line = np.unique(np.ravel_multi_index(codes, sizes), return_inverse=True)
     places = np.transpose(np.unravel_index(present, sizes)).tolist()
-    rows = [key_of([each[place] for each, place in zip(values, row, strict=True)]) for row in places]
-    return np.asarray(np.array([known[row] for row in rows], dtype=np.int64)[line])
+    rows = [
+        make_group_key([distinct_values[place] for distinct_values, place in zip(values, row, strict=True)])
+        for row in places
+    ]
+    return np.asarray(np.array([numbers_by_key[row] for row in rows], dtype=np.int64)[line])
 
 
 class Scanner(Protocol):
@@ -237,7 +253,7 @@ class Scanner(Protocol):
 class Scan:
     """Which records are counted, by which groups, with which weights, and for how many answers each."""
 
-    records: str = f"{RECORDS} AS {quoted(TABLE)}"
+    records: str = f"{RECORDS} AS {quote_name(TABLE)}"
     """FROM."""
     where: str | None = None
     groups: tuple[str, ...] = ()
@@ -273,23 +289,25 @@ class Scan:
         keys: list[Key] = [()]
         if self.groups:
             counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
-            keys = [key_of(row[:-1]) for row in scanner.rows(counted)]
+            keys = [make_group_key(row[:-1]) for row in scanner.rows(counted)]
         weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
         listed = [f"{sql} AS s{number}" for number, sql in enumerate(shown)]
         sql = f"SELECT {', '.join([*self.named, *listed, *weights])} {self.clause}"
         number_of, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
 
         def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
-            numbers = numbers_of(batch.columns[:width], number_of) if width else np.zeros(len(batch), dtype=np.uint8)
+            numbers = (
+                look_up_numbers(batch.columns[:width], number_of) if width else np.zeros(len(batch), dtype=np.uint8)
+            )
             return pa.record_batch([numbers, *batch.columns[width:]], ["number", *batch.schema.names[width:]])
 
         return keys, map(numbered, scanner.batches(sql) if keys else ())
 
     def measured(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> Measured:
         """A tally for each weight, from its sums by symbol; where each row shows one symbol, the rows follow."""
-        totals = [each.sum().item() for each in sums] if rows is None else rows
+        totals = [weight_sums.sum().item() for weight_sums in sums] if rows is None else rows
         pairs = zip((COUNT, *self.weights), sums, totals, strict=True)
-        return {weight: Tally.of_one(each, total) for weight, each, total in pairs}
+        return {weight: Tally.of_one(weight_sums, total) for weight, weight_sums, total in pairs}
 
     def nothing(self, size: int) -> dict[Key, Measured]:
         """The answer where no record is counted: one empty tally, unless there is something to group by."""

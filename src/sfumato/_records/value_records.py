@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Amounts, Codes, Counts, Floats, Indices, Mask
-from sfumato._core.cell_values import Scalar, Value, domain_array, parts
-from sfumato._core.markdown import as_code
-from sfumato._records import Counter, Naming, Replaced, Shown
+from sfumato._core.cell_values import Scalar, Value, build_domain_array, split_value
+from sfumato._core.markdown import format_as_code
+from sfumato._records import Counter, Naming, PerturbedRecords, RecordEncoding
 from sfumato._records.column_codes import (
     CodedColumn,
     PartColumn,
     PublishedColumn,
     Sensitive,
     TableColumn,
-    coded,
-    in_arrow,
-    smallest_type,
+    convert_to_arrow,
+    encode_values,
+    find_smallest_type,
 )
-from sfumato._records.sql_quoting import TABLE, plain_name, quoted
-from sfumato._records.tally import Key, Measured, Scan, Scanner, Tally, key_of
+from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
+from sfumato._records.tally import Key, Measured, Scan, Scanner, Tally, make_group_key
 from sfumato.errors import ReleaseFormatError
 
 LARGEST_TABLE = 1 << 22
@@ -37,7 +37,7 @@ FEW_CELLS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Values(Shown):
+class Values(RecordEncoding):
     """One symbol, which is a value of the domain, or a cell and a value in it."""
 
     symbols: Indices
@@ -57,16 +57,16 @@ class Values(Shown):
     def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
         """Every column in its place; a compound by its parts."""
         parts = [part.name for part in sensitive.parts]
-        found: list[PublishedColumn] = [
+        published_columns: list[PublishedColumn] = [
             PartColumn(sensitive, parts.index(column.name)) if len(parts) > 1 and column.name in parts else column
             for column in columns
         ]
         if self.cells is not None:
-            numbers = in_arrow(np.arange(int(self.cells.max()) + 1, dtype=np.int32))
-            found.append(CodedColumn(cell, numbers, False))
-        return tuple(found)
+            numbers = convert_to_arrow(np.arange(int(self.cells.max()) + 1, dtype=np.int32))
+            published_columns.append(CodedColumn(cell, numbers, False))
+        return tuple(published_columns)
 
-    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The codes of the values, and those of the cells."""
         return {name: replaced.values} if replaced.cells is None else {name: replaced.values, cell: replaced.cells}
 
@@ -80,7 +80,7 @@ class Values(Shown):
         """What a record shows."""
         cells = ""
         if naming.cell is not None:
-            cells = f" The column {as_code(naming.cell)} says in which cell of the table a record was perturbed."
+            cells = f" The column {format_as_code(naming.cell)} says in which cell of the table a record was perturbed."
         return f"{subject}: each record shows a value that may or may not be the true one.{cells}"
 
     def places(self, size: int) -> Sequence[int]:
@@ -90,10 +90,10 @@ class Values(Shown):
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The values are the same; the weights are those of the record's cell."""
         same = [
-            f"d.{plain_name(name)} IS NOT DISTINCT FROM w.{plain_name(column)}"
+            f"d.{quote_if_needed(name)} IS NOT DISTINCT FROM w.{quote_if_needed(column)}"
             for name, column in zip(naming.sensitive, columns, strict=True)
         ]
-        cells = [] if naming.cell is None else [f"d.{plain_name(naming.cell)} = w.cell"]
+        cells = [] if naming.cell is None else [f"d.{quote_if_needed(naming.cell)} = w.cell"]
         return " AND ".join(same), cells
 
     # --------------------------------------------------------------------------------------------------------- counting
@@ -109,32 +109,39 @@ class Values(Shown):
     def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
         """Let DuckDB count what the columns show, and find the symbols here."""
         read = self.reader(naming)
-        seen = [f"{quoted(TABLE)}.{quoted(name)} AS c{at}" for at, name in enumerate(read.names)]
+        column_aliases = [f"{quote_name(TABLE)}.{quote_name(name)} AS c{at}" for at, name in enumerate(read.names)]
         sums = ["COUNT(*) AS m0", *(f"SUM(CAST({sql} AS DOUBLE)) AS m{at}" for at, sql in enumerate(scan.weights, 1))]
         order = f" ORDER BY {scan.order}" if scan.groups else ""
-        columns = ", ".join([*scan.named, *seen, *sums])
+        columns = ", ".join([*scan.named, *column_aliases, *sums])
         table = scanner.table(f"SELECT {columns} {scan.clause} GROUP BY ALL{order}").combine_chunks()
         width, size = len(scan.groups), len(self.symbols)
         grouped = [column.to_pylist() for column in table.columns[:width]]
-        keys = [key_of(key) for key in zip(*grouped, strict=True)] if grouped else [()] * table.num_rows
+        keys = [make_group_key(key) for key in zip(*grouped, strict=True)] if grouped else [()] * table.num_rows
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         scan.check_size(len(numbers), size)
         if not numbers:
             return scan.nothing(size)
         at = np.array([numbers[key] for key in keys], dtype=np.int64) * size
-        at += read.of_columns([_plain(column) for column in table.columns[width : width + len(seen)]])
-        measures = [column.to_numpy() for column in table.columns[width + len(seen) :]]
+        at += read.of_columns(
+            [_combine_chunks(column) for column in table.columns[width : width + len(column_aliases)]]
+        )
+        measures = [column.to_numpy() for column in table.columns[width + len(column_aliases) :]]
         totals: list[Amounts] = [np.bincount(at, weights=measures[0], minlength=len(numbers) * size).astype(np.int64)]
-        totals += [np.bincount(at, weights=np.nan_to_num(each), minlength=len(numbers) * size) for each in measures[1:]]
-        by_key = [each.reshape(len(numbers), size) for each in totals]
-        return {key: scan.measured([each[number] for each in by_key]) for key, number in numbers.items()}
+        totals += [
+            np.bincount(at, weights=np.nan_to_num(measure_sums), minlength=len(numbers) * size)
+            for measure_sums in measures[1:]
+        ]
+        by_key = [measure_sums.reshape(len(numbers), size) for measure_sums in totals]
+        return {
+            key: scan.measured([measure_sums[number] for measure_sums in by_key]) for key, number in numbers.items()
+        }
 
     def hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, wanted: Mask
     ) -> dict[Key, Measured] | None:
         """Count wanted and other values cell by cell, and put them into one symbol each: which one does not matter."""
         first, sizes = self._cells
-        name = "0" if naming.cell is None else f"{quoted(TABLE)}.{quoted(naming.cell)}"
+        name = "0" if naming.cell is None else f"{quote_name(TABLE)}.{quote_name(naming.cell)}"
         # A number outside the range of a byte is an error of the release, and DuckDB complains.
         cell = f"CAST({name} AS UTINYINT)" if len(sizes) <= FEW_CELLS else name
         columns = [*scan.named, f"{cell} AS cell", "COUNT(*)", f"COUNT(*) FILTER (WHERE {condition})"]
@@ -142,17 +149,19 @@ class Values(Shown):
         counts: dict[Key, Counts] = {}
         for *key, number, rows, hits in scanner.rows(f"SELECT {', '.join(columns)} {scan.clause} GROUP BY ALL{order}"):
             if number is None or not 0 <= number < len(sizes):
-                raise _unlike()
-            found = counts.setdefault(key_of(key), np.zeros(len(self.symbols), dtype=np.int64))
+                raise _make_mismatch_error()
+            group_counts = counts.setdefault(make_group_key(key), np.zeros(len(self.symbols), dtype=np.int64))
             entries = wanted[self.symbols[first[number] : first[number] + sizes[number]]]
             for shown, is_wanted in ((hits, True), (rows - hits, False)):
                 places = np.flatnonzero(entries == is_wanted)
                 if shown and not len(places):
-                    raise _unlike()
+                    raise _make_mismatch_error()
                 if shown:
-                    found[first[number] + places[0]] += shown
+                    group_counts[first[number] + places[0]] += shown
         scan.check_size(len(counts), len(self.symbols))
-        return {key: scan.measured([found]) for key, found in counts.items()} or scan.nothing(len(self.symbols))
+        return {key: scan.measured([group_counts]) for key, group_counts in counts.items()} or scan.nothing(
+            len(self.symbols)
+        )
 
     @cached_property
     def _cells(self) -> tuple[Indices, Indices]:
@@ -171,23 +180,27 @@ class SymbolReader:
     """Finds the symbol of each record: from its value, the parts of its value, or its cell and its value."""
 
     def __init__(self, naming: Naming, shown: Values) -> None:
-        values = [parts(naming.domain[place]) for place in shown.symbols.tolist()]
+        values = [split_value(naming.domain[place]) for place in shown.symbols.tolist()]
         columns: list[Sequence[Scalar]] = [] if shown.cells is None else [shown.cells.tolist()]
         columns += list(zip(*values, strict=True))
         self.names = [*([] if shown.cells is None else [naming.cell or ""]), *naming.sensitive]
         self.known = [
-            domain_array(list(dict.fromkeys(value for value in column if value is not None))) for column in columns
+            build_domain_array(list(dict.fromkeys(value for value in column if value is not None)))
+            for column in columns
         ]
-        self.sizes = [len(known) + 2 for known in self.known]
+        self.sizes = [len(domain_values) + 2 for domain_values in self.known]
         keys = self._keys(
-            [coded(domain_array(column), known) for column, known in zip(columns, self.known, strict=True)]
+            [
+                encode_values(build_domain_array(column), domain_values)
+                for column, domain_values in zip(columns, self.known, strict=True)
+            ]
         )
         self.symbols = np.argsort(keys, kind="stable")
         self.keys = keys[self.symbols]
         self.table: Codes | None = None
         if np.prod([float(size) for size in self.sizes]) <= LARGEST_TABLE:
             unknown = len(self.symbols)
-            self.table = np.full(int(np.prod(self.sizes)), unknown, dtype=smallest_type(unknown))
+            self.table = np.full(int(np.prod(self.sizes)), unknown, dtype=find_smallest_type(unknown))
             self.table[self.keys] = self.symbols
         self.is_numbered_alike = len(self.known) == 1 and np.array_equal(self.keys, self.symbols)
         """Whether there is one column, and the code of each value is its symbol."""
@@ -197,9 +210,9 @@ class SymbolReader:
         largest = int(np.prod([float(size) for size in self.sizes]))
         kind = np.min_scalar_type(largest) if largest <= LARGEST_TABLE else np.dtype(np.int64)
         keys = codes[0].astype(kind)
-        for size, each in zip(self.sizes[1:], codes[1:], strict=True):
+        for size, column_codes in zip(self.sizes[1:], codes[1:], strict=True):
             keys *= kind.type(size)
-            keys += each.astype(kind)
+            keys += column_codes.astype(kind)
         return keys
 
     def __call__(self, batch: pa.RecordBatch) -> Codes:
@@ -210,33 +223,35 @@ class SymbolReader:
         """The symbols of records, from the columns that show them."""
         symbols = self.found(columns)
         if len(symbols) and symbols.max() >= len(self.symbols):
-            raise _outside()
+            raise _make_outside_domain_error()
         return symbols
 
     def found(self, columns: Sequence[pa.Array]) -> Codes:
         """The symbols; one more than the last where there is none."""
         try:
-            codes = [coded(column, known) for column, known in zip(columns, self.known, strict=True)]
+            codes = [
+                encode_values(column, domain_values) for column, domain_values in zip(columns, self.known, strict=True)
+            ]
         except pa.ArrowException as error:
-            raise _outside() from error
+            raise _make_outside_domain_error() from error
         if self.is_numbered_alike:
             return np.asarray(np.minimum(codes[0], codes[0].dtype.type(len(self.symbols))))
         if self.table is not None:
             return self.table.take(codes[0] if len(codes) == 1 else self._keys(codes))
         keys = self._keys(codes)
-        found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[found] == keys, self.symbols[found], len(self.symbols))
+        key_positions = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[key_positions] == keys, self.symbols[key_positions], len(self.symbols))
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     """A column of a table as one array."""
-    found = column.combine_chunks()
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    combined_array = column.combine_chunks()
+    return combined_array.combine_chunks() if isinstance(combined_array, pa.ChunkedArray) else combined_array
 
 
-def _outside() -> ReleaseFormatError:
+def _make_outside_domain_error() -> ReleaseFormatError:
     return ReleaseFormatError("the release holds a value outside its domain; get it again from its publisher.")
 
 
-def _unlike() -> ReleaseFormatError:
+def _make_mismatch_error() -> ReleaseFormatError:
     return ReleaseFormatError("the release holds a value outside its cell; get it again from its publisher.")

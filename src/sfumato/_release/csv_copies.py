@@ -18,54 +18,54 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import to_json
-from sfumato._records import Naming, Shown
+from sfumato._records import Naming, RecordEncoding
 
 BATCH_ROWS = 1 << 16
 
 
-def write_copy(sources: tuple[Path, ...], target: Path, shown: Shown, naming: Naming) -> None:
+def write_copy(sources: tuple[Path, ...], target: Path, shown: RecordEncoding, naming: Naming) -> None:
     """Write the rows of one or several Parquet files with the same columns as one CSV file."""
     with target.open("wb") as sink:
         _write(sources, sink, shown, naming)
 
 
-def copy_digest(sources: tuple[Path, ...], shown: Shown, naming: Naming) -> str:
+def copy_digest(sources: tuple[Path, ...], shown: RecordEncoding, naming: Naming) -> str:
     """The SHA-256 that the copy of such files must have."""
     sink = _Digest()
     _write(sources, sink, shown, naming)
     return sink.digest.hexdigest()
 
 
-def _write(sources: tuple[Path, ...], sink: Any, shown: Shown, naming: Naming) -> None:
+def _write(sources: tuple[Path, ...], sink: Any, shown: RecordEncoding, naming: Naming) -> None:
     names = pq.read_schema(sources[0]).names
-    sink.write(_lines([pa.array([name]) for name in names]))
-    for batch in _batches(sources):
+    sink.write(_format_lines([pa.array([name]) for name in names]))
+    for batch in _read_batches(sources):
         readable = shown.readable(batch, naming)
-        sink.write(_lines([spelled(readable.column(name)) for name in names]))
+        sink.write(_format_lines([convert_to_texts(readable.column(name)) for name in names]))
 
 
-def _lines(columns: Sequence[pa.Array]) -> bytes:
+def _format_lines(columns: Sequence[pa.Array]) -> bytes:
     """The lines of some rows: a text in quotes where it needs them, or is empty; what is missing is nothing at all."""
-    quoted = [_quoted(column) for column in columns]
+    quoted = [_quote_texts(column) for column in columns]
     # A line without anything would be no row to most readers.
     nothing = '""' if len(columns) == 1 else ""
     lines = pc.binary_join_element_wise(*quoted, ",", null_handling="replace", null_replacement=nothing)
     return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
+def _quote_texts(texts: pa.Array) -> pa.Array:
     inside = pc.replace_substring(texts, '"', '""')
     in_quotes = pc.binary_join_element_wise('"', inside, '"', "")
     return pc.if_else(pc.match_substring_regex(texts, '[",\r\n]|^$'), in_quotes, texts)
 
 
-def _batches(sources: tuple[Path, ...]) -> Iterator[pa.RecordBatch]:
+def _read_batches(sources: tuple[Path, ...]) -> Iterator[pa.RecordBatch]:
     for path in sources:
         with pq.ParquetFile(path) as file:
             yield from file.iter_batches(BATCH_ROWS)
 
 
-def spelled(column: pa.Array) -> pa.Array:
+def convert_to_texts(column: pa.Array) -> pa.Array:
     """The values of a column as texts: each different one is spelled once."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -73,33 +73,33 @@ def spelled(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         return column
     if pa.types.is_list(kind):
-        return _spelled_lists(column)
+        return _convert_lists_to_texts(column)
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind):
         return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
     if pa.types.is_integer(kind):
         return column.cast(pa.string())
     encoded = column.dictionary_encode()
-    texts = pa.array([_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    texts = pa.array([_format_value(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return texts.take(encoded.indices)
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    found = to_json(value)
-    return repr(found) if isinstance(found, float) else str(found)
+    json_value = to_json(value)
+    return repr(json_value) if isinstance(json_value, float) else str(json_value)
 
 
-def _spelled_lists(column: pa.Array) -> pa.Array:
+def _convert_lists_to_texts(column: pa.Array) -> pa.Array:
     """Lists as JSON: members are spelled once each, and joined."""
     encoded = column.flatten().dictionary_encode()
     members = encoded.dictionary.to_pylist()
     texts = pa.array([json.dumps(to_json(value), ensure_ascii=False) for value in members], pa.string())
-    spelled_members = pa.ListArray.from_arrays(_offsets(column), texts.take(encoded.indices))
+    spelled_members = pa.ListArray.from_arrays(_compute_offsets(column), texts.take(encoded.indices))
     return pc.binary_join_element_wise("[", pc.binary_join(spelled_members, ", "), "]", "")
 
 
-def _offsets(column: pa.Array) -> pa.Array:
+def _compute_offsets(column: pa.Array) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.small_text_files import read_toml
-from sfumato._request.schema import no_column
+from sfumato._request.schema import explain_missing_column
 from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.errors import ReleaseFormatError, SchemaError, SfumatoError, SpecError
 
@@ -60,7 +60,7 @@ class Description:
         for name, text in (*written.items(), *columns.items()):
             if not isinstance(text, str):
                 raise SpecError(f"{name!r} in {str(path)!r} should be a text in quotes.")
-        return cls(**_folded(written), columns=_folded(columns))
+        return cls(**_join_lines(written), columns=_join_lines(columns))
 
     @classmethod
     def read_if(cls, path: str | Path | None) -> Description:
@@ -69,10 +69,14 @@ class Description:
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Refuse words about columns that are not published: nobody would find them, and they may tell something."""
-        known = list(dict.fromkeys(names))
+        published_names = list(dict.fromkeys(names))
         for name in self.columns:
-            if name not in known:
-                raise SchemaError(no_column(name, known, "the description speaks of a column that is not published,"))
+            if name not in published_names:
+                raise SchemaError(
+                    explain_missing_column(
+                        name, published_names, "the description speaks of a column that is not published,"
+                    )
+                )
 
     # ------------------------------------------------------------------------------------------------ as a Data Package
 
@@ -91,22 +95,22 @@ class Description:
     def _contributor(self) -> dict[str, Any]:
         if EMAIL.fullmatch(self.contact):
             return {"title": self.contact, "email": self.contact, "roles": ["contact"]}
-        found = CONTACT.fullmatch(self.contact)
-        name, email = (found["name"], found["email"]) if found else (self.contact, None)
+        match = CONTACT.fullmatch(self.contact)
+        name, email = (match["name"], match["email"]) if match else (self.contact, None)
         return {"title": name or email, **({"email": email} if email else {}), "roles": ["contact"]}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Description:
         """Read a Data Package of a stranger: what does not look as it was written is refused."""
         try:
-            licence = "".join(_only(written.get("licenses", [{}])).values())
-            contributor = _only(written.get("contributors", [{}]))
+            licence = "".join(_take_only_item(written.get("licenses", [{}])).values())
+            contributor = _take_only_item(written.get("contributors", [{}]))
             name, email = contributor.get("title", ""), contributor.get("email", "")
             columns = {
-                each["name"]: each["description"]
+                field_entry["name"]: field_entry["description"]
                 for resource in written["resources"]
-                for each in resource.get("schema", {}).get("fields", ())
-                if "description" in each
+                for field_entry in resource.get("schema", {}).get("fields", ())
+                if "description" in field_entry
             }
             contact = f"{name} <{email}>" if email and email != name else name
             return cls(written.get("title", ""), written.get("description", ""), licence, contact, columns)
@@ -121,11 +125,16 @@ class Description:
             yield f"Contact: {self.contact}"
 
 
-def check_texts(said: Description) -> None:
+def check_texts(description: Description) -> None:
     """Refuse what is no text, is long, or would steer a terminal or hide in a line."""
-    texts = {"title": said.title, "description": said.description, "licence": said.licence, "contact": said.contact}
-    given: Iterable[tuple[str, Any]] = (*texts.items(), *said.columns.items())
-    for name, text in given:
+    texts = {
+        "title": description.title,
+        "description": description.description,
+        "licence": description.licence,
+        "contact": description.contact,
+    }
+    named_texts: Iterable[tuple[str, Any]] = (*texts.items(), *description.columns.items())
+    for name, text in named_texts:
         longest = LONGEST_TITLE if name in ("title", "licence", "contact") else LONGEST_TEXT
         if not isinstance(text, str) or len(text) > longest:
             raise SpecError(f"{name!r} of the description is longer than {longest:,} letters, or no text; shorten it.")
@@ -133,14 +142,14 @@ def check_texts(said: Description) -> None:
             raise SpecError(f"{name!r} of the description has characters that cannot be seen; leave them out.")
 
 
-def _folded(texts: Mapping[str, str]) -> dict[str, str]:
+def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:
     """Texts of one line each, however they are broken in the file."""
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
-def _only(listed: Any) -> dict[str, Any]:
-    (found,) = listed
-    return dict(found)
+def _take_only_item(listed: Any) -> dict[str, Any]:
+    (item,) = listed
+    return dict(item)
 
 
 NOTHING_SAID = Description()

@@ -14,7 +14,7 @@ from sfumato._release import store_upload
 from sfumato._release.staging import check_target, is_at, move_into_place
 from sfumato.errors import TargetError
 
-Told = Callable[[str, int, int | None], None]
+ProgressCallback = Callable[[str, int, int | None], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 
@@ -39,7 +39,7 @@ class Destination(Protocol):
         """A way to tell, later on, whether what was built has appeared."""
         ...
 
-    def place(self, built: Path, workshop: Path, told: Told, *, force: bool) -> None:
+    def place(self, built: Path, workshop: Path, told: ProgressCallback, *, force: bool) -> None:
         """Let what was built appear."""
         ...
 
@@ -66,7 +66,7 @@ class LocalDestination:
         """Whether it has the name: a file or directory stays the same one under every name."""
         return partial(is_at, self.beside, built.stat())
 
-    def place(self, built: Path, workshop: Path, told: Told, *, force: bool) -> None:
+    def place(self, built: Path, workshop: Path, told: ProgressCallback, *, force: bool) -> None:
         """Rename it."""
         move_into_place(built, self.beside, workshop, force=force)
 
@@ -93,15 +93,15 @@ class StoreDestination:
 
     def is_out(self, built: Path) -> Callable[[], bool]:
         """Whether its datapackage.json is at the address."""
-        _, outer = store_upload.outer_manifest(built)
+        _, outer = store_upload.make_outer_manifest(built)
         return partial(store_upload.is_out, outer, self.address)
 
-    def place(self, built: Path, workshop: Path, told: Told, *, force: bool) -> None:
+    def place(self, built: Path, workshop: Path, told: ProgressCallback, *, force: bool) -> None:
         """Put its files into the store, and then its datapackage.json."""
         store_upload.upload(built, self.address, force=force, progress=told)
 
 
-def destination_of(out: str | Path) -> Destination:
+def make_destination(out: str | Path) -> Destination:
     """The place that is meant."""
     address = Address.of(out, TargetError)
     return LocalDestination(Path(out)) if address is None else StoreDestination(address)

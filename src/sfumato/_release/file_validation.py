@@ -48,11 +48,11 @@ def check_inside(folder: Path, name: str) -> None:
 
 def check_sizes(folder: Path, manifest: Manifest) -> None:
     """Refuse tables of absurd sizes; what cannot be read at all is refused where it is read."""
-    found = {name: _metadata(folder / name) for name in manifest.files if name.endswith(".parquet")}
-    for name, metadata in found.items():
+    metadata_by_file = {name: _read_metadata(folder / name) for name in manifest.files if name.endswith(".parquet")}
+    for name, metadata in metadata_by_file.items():
         if metadata is not None:
             check_table(name, metadata, (folder / name).stat().st_size)
-    records = {name: metadata for name in manifest.records if (metadata := found[name]) is not None}
+    records = {name: metadata for name in manifest.records if (metadata := metadata_by_file[name]) is not None}
     if len(records) < len(manifest.records):
         return
     _check_parts(manifest, list(records.values()))
@@ -61,7 +61,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
         needed = max((len(column) for column in manifest.weights.values()), default=0)
         most = {**most, WEIGHTS: 2 * needed}  # a few too many are for `verify` to name
     for name, lines in most.items():
-        _check_lines(name, found[name], lines, folder)
+        _check_lines(name, metadata_by_file[name], lines, folder)
     for name, metadata in records.items():
         manifest.shown.check_footer(folder / name, manifest.naming, metadata)
 
@@ -69,7 +69,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
 def check_aside(folder: Path, names: Sequence[str]) -> None:
     """Refuse tables beside the records that are absurd by themselves, where the records are somewhere else."""
     for name in names:
-        metadata = _metadata(folder / name)
+        metadata = _read_metadata(folder / name)
         if metadata is not None:
             check_table(name, metadata, (folder / name).stat().st_size)
             _check_lines(name, metadata, MOST_ROWS, folder)
@@ -90,7 +90,7 @@ def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None
         raise ReleaseFormatError(f"the release claims to have more than {MOST_ROWS:,} records; {AGAIN}.")
 
 
-def _metadata(path: Path) -> pq.FileMetaData | None:
+def _read_metadata(path: Path) -> pq.FileMetaData | None:
     try:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError, ValueError):

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import Value
-from sfumato._core.digests import Each, file_digest, json_digest
-from sfumato._records import Naming, Shown, record_files
+from sfumato._core.digests import FileMapper, compute_file_digest, compute_json_digest
+from sfumato._records import Naming, RecordEncoding, record_files
 from sfumato._records.column_codes import ANY_TYPE, Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
 from sfumato._release.description import NOTHING_SAID, Description
 from sfumato._request.accepted_risks import NOTHING_ACCEPTED, Accepted
-from sfumato._request.hierarchy import Hierarchy, level_name
+from sfumato._request.hierarchy import Hierarchy, format_level_name
 from sfumato._request.person_rows import UNCHECKED, Persons
 from sfumato._request.schema import COMPOUND_MARK, Merged
 from sfumato.mechanisms import REGISTRY
@@ -121,30 +121,30 @@ class Manifest:
         return self.mechanism.estimation_rules.propose_estimator(self.design)
 
     @cached_property
-    def shown(self) -> Shown:
+    def shown(self) -> RecordEncoding:
         """What a record of the release shows."""
         return self.mechanism.make_encoding(self.design)
 
     @cached_property
     def domain(self) -> tuple[Value, ...]:
         """The values that the sensitive column may have."""
-        found: tuple[Value, ...] = self.design.domain
-        return found
+        values: tuple[Value, ...] = self.design.domain
+        return values
 
     @cached_property
     def levels(self) -> dict[str, tuple[Value, ...]]:
         """For each level, such as `diagnosis.chapter`, the group of each value of the domain."""
         return {
-            level_name(name, level): tuple(path[number] for path in each.paths)
-            for name, each in self.hierarchies.items()
-            for number, level in enumerate(each.levels)
+            format_level_name(name, level): tuple(path[number] for path in hierarchy.paths)
+            for name, hierarchy in self.hierarchies.items()
+            for number, level in enumerate(hierarchy.levels)
         }
 
     @property
     def groups(self) -> dict[str, tuple[Value, ...]]:
         """The levels above the values themselves."""
-        finest = {level_name(name, each.levels[0]) for name, each in self.hierarchies.items()}
-        return {level: found for level, found in self.levels.items() if level not in finest}
+        finest = {format_level_name(name, hierarchy.levels[0]) for name, hierarchy in self.hierarchies.items()}
+        return {level: level_groups for level, level_groups in self.levels.items() if level not in finest}
 
     @cached_property
     def naming(self) -> Naming:
@@ -175,8 +175,8 @@ class Manifest:
     def weights(self) -> Mapping[str, Any] | None:
         """What each record adds to the count of each value; None where there are no weights, or too many."""
         weights = self.mechanism.estimation_weights
-        found = None if weights is None else weights.make_weights(self.design)
-        return None if found is None else {**self.shown.weight_columns(self.naming), **found}
+        value_weights = None if weights is None else weights.make_weights(self.design)
+        return None if value_weights is None else {**self.shown.weight_columns(self.naming), **value_weights}
 
     @cached_property
     def tables(self) -> Mapping[str, Sequence[Field]]:
@@ -190,8 +190,8 @@ class Manifest:
         """The CSV files, and which tables each is a copy of: the records in one, however many files they are in."""
         if not self.has_copies:
             return {}
-        found: dict[str, tuple[str, ...]] = {copy_name(self.data): self.records}
-        return found | {copy_name(name): (name,) for name in self.tables if name not in self.records}
+        record_copies: dict[str, tuple[str, ...]] = {copy_name(self.data): self.records}
+        return record_copies | {copy_name(name): (name,) for name in self.tables if name not in self.records}
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -215,25 +215,25 @@ class Manifest:
     @property
     def promise(self) -> str:
         """What is promised in plain words, with what this release tells besides."""
-        said = [self.mechanism.state_guarantee(self.design)]
+        sentences = [self.mechanism.state_guarantee(self.design)]
         if not self.is_declared:
             what = "combinations" if len(self.sensitive) > 1 and not self.is_independent else "values"
-            said.append(
+            sentences.append(
                 f"The list of {what} of {self.sensitive_name!r} was taken from the table: that one is in it tells "
                 "that at least one person has it, and this is not covered."
             )
         for name, merged in self.merged.items():
             label = "as missing" if merged.label is None else f"as {merged.label!r}"
-            said.append(
+            sentences.append(
                 f"{len(merged.values)} values of {name!r} are published {label}, because they are rare in the table; "
                 "which ones is published, and this is not covered."
             )
         if self.nulls == "drop":
-            said.append(
+            sentences.append(
                 f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "
                 "table, and does not find the record, learns that the value was missing."
             )
-        return " ".join([*said, self.rows_sentence, *self.accepted.sentences(self.sensitive_name)])
+        return " ".join([*sentences, self.rows_sentence, *self.accepted.sentences(self.sensitive_name)])
 
     @property
     def rows_sentence(self) -> str:
@@ -249,7 +249,7 @@ class Manifest:
         """The field of a column."""
         return next(field for field in self.fields if field.name == name)
 
-    def to_json(self, folder: Path, each: Each = map, taken: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def to_json(self, folder: Path, each: FileMapper = map, taken: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The whole datapackage.json of the files in a folder, with their digests and its own.
 
         Every file is a resource, the parts of the records too: of a list of files, some readers read the first. Some
@@ -257,8 +257,8 @@ class Manifest:
         """
         digests = dict(taken or {})
         others = [name for name in self.files if name not in digests]
-        digests.update(zip(others, each(file_digest, [folder / name for name in others]), strict=True))
-        known = self.hierarchies
+        digests.update(zip(others, each(compute_file_digest, [folder / name for name in others]), strict=True))
+        hierarchies = self.hierarchies
         written = {
             "$schema": PROFILE,
             "name": "sfumato-release",
@@ -282,11 +282,13 @@ class Manifest:
                 **({"missing": list(self.missing)} if self.missing else {}),
                 **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
                 **({"published_at": dict(self.published_at)} if self.published_at else {}),
-                **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
+                **(
+                    {"hierarchies": {name: each.to_json() for name, each in hierarchies.items()}} if hierarchies else {}
+                ),
                 "fit_to_publish": not self.is_test,
             },
         }
-        written["sfumato"]["digest"] = manifest_digest(written)
+        written["sfumato"]["digest"] = compute_manifest_digest(written)
         return written
 
     def _resource(self, name: str, digest: str) -> dict[str, Any]:
@@ -314,7 +316,12 @@ class Manifest:
     def _fields(self, table: str) -> list[dict[str, Any]]:
         """The columns of a table, with what is said of each; weights are described by their names."""
         fields = [field.to_json() for field in self.tables[table]]
-        return [{**each, "description": said} if (said := self._said(table, each["name"])) else each for each in fields]
+        return [
+            {**field_entry, "description": description}
+            if (description := self._said(table, field_entry["name"]))
+            else field_entry
+            for field_entry in fields
+        ]
 
     def _said(self, table: str, name: str) -> str | None:
         """What is said of a column; where several columns show one, what is said of that."""
@@ -351,7 +358,7 @@ def copy_name(table: str) -> str:
     return table.removesuffix(PARQUET) + CSV
 
 
-def manifest_digest(written: Mapping[str, Any]) -> str:
+def compute_manifest_digest(written: Mapping[str, Any]) -> str:
     """The digest of a manifest without its own digest: it finds accidents, not malice."""
     ours = {key: value for key, value in written["sfumato"].items() if key != "digest"}
-    return json_digest({**written, "sfumato": ours})
+    return compute_json_digest({**written, "sfumato": ours})

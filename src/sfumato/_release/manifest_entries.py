@@ -15,8 +15,8 @@ def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
     """The merged values that a manifest speaks of."""
     kinds = dict(zip(ours["sensitive"], ours.get("types", ()), strict=False))
     return {
-        str(name): Merged(frozenset(values_from_json(each["values"], [kinds[name]])), each["label"])
-        for name, each in ours.get("merged", {}).items()
+        str(name): Merged(frozenset(values_from_json(entry["values"], [kinds[name]])), entry["label"])
+        for name, entry in ours.get("merged", {}).items()
     }
 
 
@@ -30,26 +30,26 @@ def read_missing(ours: Mapping[str, Any]) -> tuple[str, ...]:
 
 def read_hierarchies(ours: Mapping[str, Any], types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
     """The hierarchies that a manifest speaks of: of the one sensitive column, with its very domain."""
-    found = {}
-    for name, each in ours.get("hierarchies", {}).items():
-        levels, paths = each["levels"], each["paths"]
+    hierarchies = {}
+    for name, entry in ours.get("hierarchies", {}).items():
+        levels, paths = entry["levels"], entry["paths"]
         if [name] != ours["sensitive"] or not isinstance(levels, list) or not isinstance(paths, list):
             raise ReleaseFormatError("the release has a hierarchy that is not of its sensitive column.")
         if not all(isinstance(path, list) and len(path) == len(levels) for path in paths):
             raise ReleaseFormatError("a value of the release's hierarchy does not have one group at every level.")
         values = values_from_json([path[0] for path in paths], types)
-        found[name] = Hierarchy.of(levels, paths).with_values(values)
-        if found[name].domain != tuple(domain):
+        hierarchies[name] = Hierarchy.of(levels, paths).with_values(values)
+        if hierarchies[name].domain != tuple(domain):
             raise ReleaseFormatError("the hierarchy of the release has other values than its domain.")
-    return found
+    return hierarchies
 
 
 def read_published_at(ours: Mapping[str, Any]) -> dict[str, str]:
     """The level at which a manifest says that its sensitive column was published."""
-    found: Any = ours.get("published_at", {})
-    if not isinstance(found, dict) or any([name] != ours["sensitive"] for name in found):
+    levels: Any = ours.get("published_at", {})
+    if not isinstance(levels, dict) or any([name] != ours["sensitive"] for name in levels):
         raise ReleaseFormatError("the release has a level that is not of its sensitive column.")
-    known = {name: each["levels"][0] for name, each in ours.get("hierarchies", {}).items()}
-    if any(not isinstance(level, str) or known.get(name, level) != level for name, level in found.items()):
+    finest_levels = {name: entry["levels"][0] for name, entry in ours.get("hierarchies", {}).items()}
+    if any(not isinstance(level, str) or finest_levels.get(name, level) != level for name, level in levels.items()):
         raise ReleaseFormatError("the level at which the release was published is not that of its hierarchy.")
-    return dict(found)
+    return dict(levels)

@@ -23,7 +23,7 @@ from sfumato._release.manifest import (
     README,
     README_TEMPLATE,
     Manifest,
-    manifest_digest,
+    compute_manifest_digest,
 )
 from sfumato._release.manifest_entries import read_hierarchies, read_merged, read_missing, read_published_at
 from sfumato._request.accepted_risks import NOTHING_ACCEPTED, Accepted
@@ -48,7 +48,7 @@ def load_json(folder: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_MANIFEST:
             raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
-        written = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unrepeated)
+        written = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_repeated_keys)
         json.dumps(written, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
         ours = written["sfumato"]
         newest, digest = int(ours["format"]), str(ours["digest"])
@@ -67,23 +67,23 @@ def load_json(folder: Path) -> dict[str, Any]:
             f"the release has format {newest}, and this version reads up to {FORMAT}: update sfumato "
             "(pip install --upgrade sfumato)."
         )
-    if digest != manifest_digest(written):
+    if digest != compute_manifest_digest(written):
         raise ReleaseFormatError(f"{MANIFEST} was changed after publishing; get the release again from its publisher.")
     _check_paths(written)
     return dict(written)
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse an object that has a key twice: readers differ in which of the two counts."""
     read = dict(pairs)
     if len(read) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for number, key in enumerate(keys) if key in keys[:number])
-        raise ReleaseFormatError(f"{MANIFEST} has the key {_shown(twice)} twice in one place; {AGAIN}.")
+        raise ReleaseFormatError(f"{MANIFEST} has the key {_format_key(twice)} twice in one place; {AGAIN}.")
     return read
 
 
-def _shown(key: str) -> str:
+def _format_key(key: str) -> str:
     return repr(key[:MOST_SHOWN])
 
 
@@ -129,8 +129,8 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
             "it, or a newer version."
         )
     records = record_resources(written)
-    fields = _fields(records)
-    sensitive, types = _sensitive(ours, fields)
+    fields = _read_fields(records)
+    sensitive, types = _read_sensitive_columns(ours, fields)
     design = mechanism.read_design(ours["design"], types)
     read = Manifest(
         mechanism_name=mechanism.name,
@@ -150,20 +150,20 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         missing=read_missing(ours),
         hierarchies=read_hierarchies(ours, types, design.domain),
         published_at=read_published_at(ours),
-        file_rows=tuple(_file_rows(each) for each in records),
+        file_rows=tuple(_read_file_rows(resource) for resource in records),
         about=Description.from_json(written),
-        readme_template=_template(ours),
+        readme_template=_read_template_number(ours),
         has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
     )
     _check_together(read, written)
     return read
 
 
-def _template(ours: Mapping[str, Any]) -> int:
+def _read_template_number(ours: Mapping[str, Any]) -> int:
     """The template of the README; formats before 4 name none."""
     if int(ours["format"]) < NUMBERED_FORMAT:
         if TEMPLATE_KEY in ours:
-            raise _unknown(TEMPLATE_KEY, "sfumato")
+            raise _make_unknown_key_error(TEMPLATE_KEY, "sfumato")
         return 1
     number = ours[TEMPLATE_KEY]
     if type(number) is not int or number < FIRST_TEMPLATE:
@@ -178,36 +178,36 @@ def _template(ours: Mapping[str, Any]) -> int:
 
 def _check_keys(written: Mapping[str, Any], manifest: Manifest) -> None:
     """Refuse keys that nobody reads: what was read is written again, and has every key that is known."""
-    known = manifest.to_json(Path(), taken=dict.fromkeys(manifest.files, ""))
-    for key in written.keys() - known.keys() - set(PACKAGE_KEYS):
-        raise _unknown(key, "")
-    _compare_keys(written["sfumato"], known["sfumato"], "sfumato")
-    by_path = {resource["path"]: resource for resource in known["resources"]}
+    expected = manifest.to_json(Path(), taken=dict.fromkeys(manifest.files, ""))
+    for key in written.keys() - expected.keys() - set(PACKAGE_KEYS):
+        raise _make_unknown_key_error(key, "")
+    _compare_keys(written["sfumato"], expected["sfumato"], "sfumato")
+    by_path = {resource["path"]: resource for resource in expected["resources"]}
     for resource in written["resources"]:
         # A file that this release should not have is for `verify` to name; its keys are those of any table.
-        _compare_keys(resource, by_path.get(resource["path"], known["resources"][0]), "resources")
+        _compare_keys(resource, by_path.get(resource["path"], expected["resources"][0]), "resources")
 
 
-def _compare_keys(written: Any, known: Any, where: str) -> None:
+def _compare_keys(written: Any, expected: Any, where: str) -> None:
     """Refuse a key that the other has not at the same place; items of a list beyond its last are as the first."""
-    if isinstance(written, Mapping) and isinstance(known, Mapping):
+    if isinstance(written, Mapping) and isinstance(expected, Mapping):
         for key, value in written.items():
-            if key not in known:
-                raise _unknown(key, where)
-            _compare_keys(value, known[key], where)
-    elif isinstance(written, list) and isinstance(known, list) and known:
+            if key not in expected:
+                raise _make_unknown_key_error(key, where)
+            _compare_keys(value, expected[key], where)
+    elif isinstance(written, list) and isinstance(expected, list) and expected:
         for number, value in enumerate(written):
-            _compare_keys(value, known[number if number < len(known) else 0], where)
+            _compare_keys(value, expected[number if number < len(expected) else 0], where)
 
 
-def _unknown(key: str, where: str) -> ReleaseFormatError:
+def _make_unknown_key_error(key: str, where: str) -> ReleaseFormatError:
     place = f" under {where!r}" if where else ""
-    return ReleaseFormatError(f"{MANIFEST} has the unknown key {_shown(key)}{place}; {AGAIN}.")
+    return ReleaseFormatError(f"{MANIFEST} has the unknown key {_format_key(key)}{place}; {AGAIN}.")
 
 
-def _fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
+def _read_fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
     """The columns that all files of the records have."""
-    if any(each["schema"] != records[0]["schema"] for each in records):
+    if any(resource["schema"] != records[0]["schema"] for resource in records):
         raise ReleaseFormatError("the files of the records do not have the same columns.")
     fields = tuple(
         Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
@@ -218,7 +218,9 @@ def _fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
     return fields
 
 
-def _sensitive(ours: Mapping[str, Any], fields: Sequence[Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_sensitive_columns(
+    ours: Mapping[str, Any], fields: Sequence[Field]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sensitive columns and their types. Format 1 knew one column, of the type of its field."""
     named = ours["sensitive"]
     sensitive = (named,) if isinstance(named, str) else tuple(map(str, named))
@@ -244,8 +246,8 @@ def _check_together(read: Manifest, written: Mapping[str, Any]) -> None:
 def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What a manifest says of each file of the records: of the one, or of each part once and in order."""
     listed = [resource for resource in written["resources"] if isinstance(resource["path"], str)]
-    records = [each for each in listed if each["path"] in RECORD_FILES or PART.fullmatch(each["path"])]
-    paths = [each["path"] for each in records]
+    records = [resource for resource in listed if resource["path"] in RECORD_FILES or PART.fullmatch(resource["path"])]
+    paths = [resource["path"] for resource in records]
     if paths not in [list(record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
         raise ReleaseFormatError(
             f"{MANIFEST} does not list the files of the records as it should, each of them once and in order; get the "
@@ -254,7 +256,7 @@ def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return records
 
 
-def _file_rows(resource: Mapping[str, Any]) -> int:
+def _read_file_rows(resource: Mapping[str, Any]) -> int:
     """How many records one of several files has; a single one says it itself."""
     rows = resource["rows"] if PART.fullmatch(resource["path"]) else 0
     if type(rows) is not int or rows < 0:

@@ -6,12 +6,12 @@ import re
 import shlex
 import textwrap
 
-from sfumato._core.cell_values import Value, example_value, parts
-from sfumato._core.markdown import as_code, as_text
-from sfumato._records.sql_quoting import equals, plain_level, plain_name
+from sfumato._core.cell_values import Value, choose_example_value, split_value
+from sfumato._core.markdown import escape_markdown, format_as_code
+from sfumato._records.sql_quoting import format_level, quote_if_needed, write_equality
 from sfumato._release.manifest import WEIGHTS, Manifest
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._terminal_safe import is_printable, printable
+from sfumato._terminal_safe import escape_unprintable, is_printable
 
 _TEST = """
 > **UNFIT TO PUBLISH.** This release was drawn with a known test key: whoever knows the key can undo the protection.
@@ -89,66 +89,70 @@ def release_readme(manifest: Manifest, rows: int) -> str:
     naming, data = manifest.naming, manifest.data
     if len(manifest.records) > 1:  # SQL tools read all files that fit a pattern
         data = f"{manifest.records[0].partition('/')[0]}/*.parquet"
-    example = example_value([manifest.domain[place] for place in manifest.shown.places(len(manifest.domain))])
-    pairs = zip(manifest.sensitive, parts(example), strict=True)
-    wanted = " AND ".join(equals(plain_name(name), value) for name, value in pairs)
-    each = "each for itself" if manifest.is_independent else "together"
-    together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
+    example = choose_example_value([manifest.domain[place] for place in manifest.shown.places(len(manifest.domain))])
+    pairs = zip(manifest.sensitive, split_value(example), strict=True)
+    wanted = " AND ".join(write_equality(quote_if_needed(name), value) for name, value in pairs)
+    protection = "each for itself" if manifest.is_independent else "together"
+    together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {protection},"
     by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.estimation_rules.write_manual_sql(
         manifest.design, naming
     )
-    levels = [f" Its values are groups, of the level {as_code(level)}." for level in manifest.published_at.values()]
-    by_tools = by_hand or _by_weights(manifest, example)
+    levels = [
+        f" Its values are groups, of the level {format_as_code(level)}." for level in manifest.published_at.values()
+    ]
+    by_tools = by_hand or _write_weight_query(manifest, example)
     return _TEXT.format(
-        title=_said(manifest, manifest.about.title) or "A protected table",
-        about=_about(manifest),
+        title=_escape_text(manifest, manifest.about.title) or "A protected table",
+        about=_write_description(manifest),
         warning=_TEST if manifest.is_test else "",
         rows=rows,
         shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
         sensitive=naming.quoted,
-        public=", ".join(map(as_code, manifest.public)),
+        public=", ".join(map(format_as_code, manifest.public)),
         bins="; some are given in ranges" if manifest.bins else "",
-        promise=as_text(manifest.promise) if is_escaped else manifest.promise,
-        query=_quoted_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {wanted}"),
+        promise=escape_markdown(manifest.promise) if is_escaped else manifest.promise,
+        query=_quote_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {wanted}"),
         warning_of_counts=manifest.shown.WARNING,
-        levels="".join(_levels(name, hierarchy) for name, hierarchy in manifest.hierarchies.items()),
+        levels="".join(_describe_levels(name, hierarchy) for name, hierarchy in manifest.hierarchies.items()),
         by_weights=(by_weights := by_tools.replace(f"FROM '{manifest.data}'", f"FROM '{data}'")),
-        in_r=_in_r(by_weights),
+        in_r=_translate_to_r(by_weights),
         escapes="" if all(map(is_printable, (question, *manifest.shown_names, *manifest.levels))) else _ESCAPES,
-        copies=_copies(manifest),
+        copies=_describe_copies(manifest),
         data=data,
-        software=as_text(manifest.software),
+        software=escape_markdown(manifest.software),
         mechanism=manifest.mechanism_name,
         template=_TEMPLATE.format(number=manifest.readme_template) if is_escaped else "",
     )
 
 
-def _about(manifest: Manifest) -> str:
+def _write_description(manifest: Manifest) -> str:
     """What the publisher says in words: as text, whatever Markdown could be made of it."""
     about = manifest.about
-    words = [_said(manifest, line) for line in filter(None, (about.description, *about.lines()))]
-    columns = [f"- {as_code(name)}: {_said(manifest, text)}" for name, text in manifest.described.items()]
-    parts = [*words, *(["\n".join(columns)] if columns else [])]
+    paragraphs = [_escape_text(manifest, line) for line in filter(None, (about.description, *about.lines()))]
+    columns = [f"- {format_as_code(name)}: {_escape_text(manifest, text)}" for name, text in manifest.described.items()]
+    parts = [*paragraphs, *(["\n".join(columns)] if columns else [])]
     return "".join(f"\n{part}\n" for part in parts)
 
 
-def _said(manifest: Manifest, text: str) -> str:
+def _escape_text(manifest: Manifest, text: str) -> str:
     """Escape a text of the publisher; template 1 escaped other marks."""
     if manifest.readme_template > 1:
-        return as_text(text)
+        return escape_markdown(text)
     escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
     return re.sub(r"^([0-9]+)([.)])", r"\1\\\2", escaped)
 
 
-def _levels(name: str, hierarchy: Hierarchy) -> str:
+def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
     """The levels of a column, and a question about the first."""
-    asked = [plain_level(name, level) for level in hierarchy.levels[1:]]
-    counted = [f"{as_code(level)} ({len(hierarchy.groups(number))})" for number, level in enumerate(asked, 1)]
-    query = _quoted_for_shell(f"SELECT {asked[0]}, COUNT(*) FROM release GROUP BY {asked[0]}")
-    return _LEVELS.format(name=as_code(name), levels=", ".join(counted), query=query)
+    level_names = [format_level(name, level) for level in hierarchy.levels[1:]]
+    counted = [
+        f"{format_as_code(level)} ({len(hierarchy.groups(number))})" for number, level in enumerate(level_names, 1)
+    ]
+    query = _quote_for_shell(f"SELECT {level_names[0]}, COUNT(*) FROM release GROUP BY {level_names[0]}")
+    return _LEVELS.format(name=format_as_code(name), levels=", ".join(counted), query=query)
 
 
-def _by_weights(manifest: Manifest, example: Value) -> str:
+def _write_weight_query(manifest: Manifest, example: Value) -> str:
     """How to count with other tools: a query that adds up the weights of one value."""
     if manifest.weights is None:
         return _BY_SFUMATO
@@ -156,8 +160,8 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
     has_pairs = "weight" in manifest.weights  # a weight for each pair of a value and what is published
     columns = [f"{'published' if has_pairs else 'value'}{ending}" for ending in endings]
     test, conditions = manifest.shown.matched(manifest.naming, columns, example)
-    pairs = zip(endings, parts(example), strict=True)
-    wanted = [equals(f"w.{plain_name(f'value{ending}')}", part) for ending, part in pairs]
+    pairs = zip(endings, split_value(example), strict=True)
+    wanted = [write_equality(f"w.{quote_if_needed(f'value{ending}')}", part) for ending, part in pairs]
     if has_pairs:
         summed, conditions = "SELECT SUM(w.weight)", [test, *conditions]
     else:
@@ -168,10 +172,10 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
         f"FROM '{manifest.data}' AS d, '{WEIGHTS}' AS w",
         f"WHERE {' AND '.join([*conditions, *wanted])}",
     ]
-    return _BY_WEIGHTS.format(sql="\n".join(f"    {printable(line)}" for line in lines))
+    return _BY_WEIGHTS.format(sql="\n".join(f"    {escape_unprintable(line)}" for line in lines))
 
 
-def _in_r(by_weights: str) -> str:
+def _translate_to_r(by_weights: str) -> str:
     """The same statement for R, if there is one: the lines that are set in."""
     lines = [line for line in by_weights.splitlines() if line.startswith("    ")]
     if not lines:
@@ -180,7 +184,7 @@ def _in_r(by_weights: str) -> str:
     return _IN_R.format(text=textwrap.indent(escaped, "    "))
 
 
-def _copies(manifest: Manifest) -> str:
+def _describe_copies(manifest: Manifest) -> str:
     """What the CSV files are."""
     if not manifest.copies:
         return ""
@@ -188,7 +192,7 @@ def _copies(manifest: Manifest) -> str:
     return _COPIES.format(names=" and ".join(names), say="says" if len(names) == 1 else "say")
 
 
-def _quoted_for_shell(text: str) -> str:
+def _quote_for_shell(text: str) -> str:
     """A text as one argument of a shell: in double quotes unless it holds what means something there."""
-    text = printable(text)
+    text = escape_unprintable(text)
     return shlex.quote(text) if any(mark in text for mark in '"$`\\!') else f'"{text}"'

@@ -11,13 +11,13 @@ from pathlib import Path
 from sfumato._release.file_validation import check_inside, check_sizes
 from sfumato._release.manifest import KNOWN_FILES, MANIFEST, Manifest
 from sfumato._release.manifest_reader import read_manifest
-from sfumato._release.store_upload import files_folder
+from sfumato._release.store_upload import find_files_folder
 from sfumato.errors import ReleaseFormatError
 
 
 def release_folder(path: Path) -> Path:
     """The folder with the files of a release: the given one, or one in it if it was copied as it lies in a store."""
-    folder = files_folder(path)
+    folder = find_files_folder(path)
     if folder != path:
         check_inside(path, folder.name)
     return folder

@@ -26,7 +26,7 @@ from uuid import uuid4
 from sfumato._release.atomic_renames import exchange, rename_new
 from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART
 from sfumato._release.manifest_reader import load_json
-from sfumato.errors import ReleaseFormatError, TargetError, reason
+from sfumato.errors import ReleaseFormatError, TargetError, explain_os_error
 
 PREFIX = ".sfumato-"
 LOCK, READY, ASIDE = "lock", "ready", "aside"
@@ -48,7 +48,7 @@ def check_target(target: Path, *, force: bool) -> None:
     if not force:
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with --force.")
     if not _is_replaceable(target):
-        raise _not_replaced(target)
+        raise _make_replace_error(target)
 
 
 def _check_ending(target: Path) -> None:
@@ -76,7 +76,7 @@ def _is_release(manifest: Path) -> bool:
         return True
 
 
-def _not_replaced(target: Path) -> TargetError:
+def _make_replace_error(target: Path) -> TargetError:
     return TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
 
 
@@ -95,14 +95,16 @@ def _is_replaceable(path: Path) -> bool:
     """Whether a file is a packed release, or a directory is empty or holds a release and nothing else."""
     if not path.is_dir():
         return _is_packed_release(path)
-    names = {each.relative_to(path).as_posix() for each in path.rglob("*") if each.is_symlink() or not each.is_dir()}
+    names = {
+        entry.relative_to(path).as_posix() for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir()
+    }
     if not names and not any(path.iterdir()):
         return True
     try:
         load_json(path)
     except ReleaseFormatError:
         return False
-    folders = {each.name for each in path.iterdir() if each.is_dir()}
+    folders = {entry.name for entry in path.iterdir() if entry.is_dir()}
     return all(name in (MANIFEST, *KNOWN_FILES) or PART.fullmatch(name) for name in names) and folders == {
         name.partition("/")[0] for name in names if "/" in name
     }
@@ -122,7 +124,7 @@ def _is_packed_release(path: Path) -> bool:
 
 
 @contextmanager
-def workshop(target: Path) -> Iterator[Path]:
+def make_staging_folder(target: Path) -> Iterator[Path]:
     """A fresh private directory beside the target; it is gone afterwards, whatever happens."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent)).absolute()
     try:
@@ -161,17 +163,17 @@ def _clear(folder: Path) -> None:
         for mine in ready.iterdir() if ready.is_dir() else ():
             old, target = aside / mine.name, folder.parent / mine.name
             # The old one goes back, unless one of the two has its name already and is to lose this one only.
-            if os.path.lexists(old) and not any(is_at(target, each.lstat()) for each in (mine, old)):
+            if os.path.lexists(old) and not any(is_at(target, entry.lstat()) for entry in (mine, old)):
                 rename_new(old, target)
             if not _may_go(mine):
                 return  # it is of somebody who put it at the target at the moment when places were changed
         if ready.is_dir():
             ready.rename(removed)  # from here on nothing has to be asked again, however often this is killed
-        for each in folder.iterdir():
-            if each.is_dir() and not each.is_symlink():
-                _remove(each)
-            elif each.name != LOCK:
-                each.unlink()
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                _remove(entry)
+            elif entry.name != LOCK:
+                entry.unlink()
         (folder / LOCK).unlink(missing_ok=True)  # last, because without it nobody would go on with the rest
         folder.rmdir()
 
@@ -208,12 +210,12 @@ def _replace(mine: Path, target: Path, aside: Path) -> None:
     if exchange(mine, target):
         if not _may_go(mine):
             exchange(mine, target)
-            raise _not_replaced(target)
+            raise _make_replace_error(target)
         return
     aside.parent.mkdir()
     target.rename(aside)
     if not _may_go(aside):
-        raise _not_replaced(target)
+        raise _make_replace_error(target)
     try:
         rename_new(mine, target)
     except FileExistsError as error:
@@ -238,13 +240,13 @@ def place_written(write: Callable[[Path], None], target: Path, what: str, *, for
     """Let a file be written beside its target, and give it its name when it is whole."""
     remove_stale(target)
     try:
-        with workshop(target) as folder:
+        with make_staging_folder(target) as folder:
             written = folder / f"file{target.suffix}"  # some writers go by the ending
             write(written)
             sync(written)
             (os.replace if force else rename_new)(written, target)
     except OSError as error:
-        raise TargetError(f"{what} {str(target)!r} cannot be written: {reason(error)}.") from error
+        raise TargetError(f"{what} {str(target)!r} cannot be written: {explain_os_error(error)}.") from error
 
 
 def is_at(target: Path, built: os.stat_result) -> bool:

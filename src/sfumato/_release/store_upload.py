@@ -16,12 +16,12 @@ from typing import TypeVar
 
 import pyarrow.parquet as pq
 
-from sfumato._core.digests import file_digest
+from sfumato._core.digests import compute_file_digest
 from sfumato._core.object_store import Address
 from sfumato._release.file_validation import check_aside
-from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART, Manifest, manifest_digest
+from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART, Manifest, compute_manifest_digest
 from sfumato._release.manifest_reader import LARGEST_MANIFEST, load_json, read_manifest
-from sfumato.errors import ReleaseFormatError, TargetError, reason
+from sfumato.errors import ReleaseFormatError, TargetError, explain_os_error
 
 Place = TypeVar("Place", Path, Address)
 
@@ -33,7 +33,7 @@ def check_address(target: Address, *, force: bool) -> None:
     """Refuse an address that has a release, or anything else; of a run that was stopped, files may be there."""
     if target.suffix == ".zip" or "/" not in target.key:
         raise TargetError(f"'{target}' is no address for a release; name a folder in a bucket, without .zip.")
-    names = _names(target)
+    names = _list_names(target)
     if MANIFEST in names and not force:
         raise TargetError(f"'{target}' exists; choose another address, or replace it with --force.")
     for name in names:
@@ -43,17 +43,17 @@ def check_address(target: Address, *, force: bool) -> None:
             raise TargetError(f"'{target}' holds what is no release, so it is not replaced; choose another address.")
 
 
-def _names(folder: Address) -> list[str]:
-    return [str(each.relative_to(folder)) for each in folder.below()]
+def _list_names(folder: Address) -> list[str]:
+    return [str(file.relative_to(folder)) for file in folder.below()]
 
 
-def outer_manifest(built: Path) -> tuple[str, bytes]:
+def make_outer_manifest(built: Path) -> tuple[str, bytes]:
     """The folder in which the files of a release will lie, and the datapackage.json that stands beside it."""
     written = load_json(built)
     version = f"version-{written['sfumato']['digest'][:16]}"
     resources = [{**resource, "path": f"{version}/{resource['path']}"} for resource in written["resources"]]
     outer = {**written, "resources": resources}
-    outer["sfumato"] = {**written["sfumato"], "digest": manifest_digest(outer)}
+    outer["sfumato"] = {**written["sfumato"], "digest": compute_manifest_digest(outer)}
     return version, (json.dumps(outer, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
@@ -67,8 +67,8 @@ def is_out(outer: bytes, target: Address) -> bool:
 def upload(built: Path, target: Address, *, force: bool, progress: Callable[[str, int, int | None], None]) -> None:
     """Put a release that was built here into a store; what was there before goes when the new one is out."""
     check_address(target, force=force)
-    version, outer = outer_manifest(built)
-    mine, is_new = target / version, not any(name.startswith(f"{version}/") for name in _names(target))
+    version, outer = make_outer_manifest(built)
+    mine, is_new = target / version, not any(name.startswith(f"{version}/") for name in _list_names(target))
     manifest, done = read_manifest(built), 0
     rows = {name: int(pq.read_metadata(built / name).num_rows) for name in manifest.records}
     try:
@@ -85,19 +85,20 @@ def upload(built: Path, target: Address, *, force: bool, progress: Callable[[str
                 mine.remove()
         raise
     try:
-        for name in _names(target):
+        for name in _list_names(target):
             if name != MANIFEST and not name.startswith(f"{version}/"):
                 (target / name).remove()
     except OSError as error:
         raise TargetError(
-            f"the release is at '{target}', but files of what was there before could not be removed: {reason(error)}."
+            f"the release is at '{target}', but files of what was there before could not be removed: "
+            f"{explain_os_error(error)}."
         ) from error
 
 
 def _has(address: Address, file: Path) -> bool:
     """Whether a store holds the bytes of a file already."""
     try:
-        return address.size == file.stat().st_size and file_digest(address) == file_digest(file)
+        return address.size == file.stat().st_size and compute_file_digest(address) == compute_file_digest(file)
     except FileNotFoundError:
         return False
 
@@ -105,7 +106,7 @@ def _has(address: Address, file: Path) -> bool:
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def files_folder(place: Place) -> Place:
+def find_files_folder(place: Place) -> Place:
     """Where the files of a release are: beside its datapackage.json, or in the folder that this names."""
     file = place / MANIFEST
     try:
@@ -123,7 +124,7 @@ def files_folder(place: Place) -> Place:
 def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
     """Bring what describes a release, and the tables beside its records; returns where the files of the release are."""
     try:
-        files = files_folder(address)
+        files = find_files_folder(address)
         (folder / MANIFEST).write_bytes((files / MANIFEST).read_bytes(LARGEST_MANIFEST))
         manifest = read_manifest(folder)
         others = [name for name in manifest.files if name not in (*manifest.records, *manifest.copies)]
@@ -132,7 +133,7 @@ def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
     except FileNotFoundError as error:
         raise ReleaseFormatError(f"'{address}' is not a release that can be read: it has no {MANIFEST}.") from error
     except OSError as error:
-        raise ReleaseFormatError(f"'{address}' cannot be read: {reason(error)}.") from error
+        raise ReleaseFormatError(f"'{address}' cannot be read: {explain_os_error(error)}.") from error
     return files, manifest
 
 
@@ -152,4 +153,4 @@ def fetch(files: Address, folder: Path, names: list[str]) -> None:
                 f"the release lacks {name}; if it is being replaced, open it again, else get it from its publisher."
             ) from error
         except OSError as error:
-            raise ReleaseFormatError(f"'{files / name}' cannot be read: {reason(error)}.") from error
+            raise ReleaseFormatError(f"'{files / name}' cannot be read: {explain_os_error(error)}.") from error

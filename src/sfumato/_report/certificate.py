@@ -15,11 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sfumato._core.cell_values import listed as few_of
-from sfumato._figures import ErrorCurve, error_by_count
-from sfumato._figures.error_curves import off_by
+from sfumato._core.cell_values import format_values as few_of
+from sfumato._figures import ErrorCurve, draw_error_by_count
+from sfumato._figures.error_curves import describe_error
 from sfumato._figures.svg import element
-from sfumato._query.design_errors import Foreseen, foreseen
+from sfumato._query.design_errors import Foreseen, predict_errors
 from sfumato._query.release import Release
 from sfumato._release.manifest import Manifest
 from sfumato._report.html_page import (
@@ -28,13 +28,13 @@ from sfumato._report.html_page import (
     Beside,
     Page,
     Section,
-    called,
-    decision,
-    drawn,
-    facts,
-    listed,
-    paragraph,
-    table,
+    render_decision,
+    render_facts,
+    render_figure,
+    render_list,
+    render_paragraph,
+    render_table,
+    shorten_name,
 )
 from sfumato._request.schema import Bins
 from sfumato._verify.file_checks import verify_folder
@@ -93,22 +93,22 @@ class Certificate:
     @property
     def columns(self) -> list[tuple[str, str, str]]:
         """Each column with its type and what became of it, those that are protected first."""
-        return column_roles(self.manifest)
+        return list_column_roles(self.manifest)
 
     @property
     def curves(self) -> list[ErrorCurve]:
         """How far off counts are by their size, for values of some shares; nothing where the release does not tell."""
-        return foreseen_curves(self.errors)
+        return make_error_curves(self.errors)
 
     @property
     def limits(self) -> list[str]:
         """What is not covered: by this kind of promise, and by none."""
-        return uncovered(self.manifest)
+        return list_uncovered(self.manifest)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         manifest = self.manifest
-        curves = [{"of": each.name, "errors": [list(pair) for pair in each.errors]} for each in self.curves]
+        curves = [{"of": check.name, "errors": [list(pair) for pair in check.errors]} for check in self.curves]
         return {
             "date": self.on.isoformat(),
             "digest": self.digest,
@@ -119,7 +119,7 @@ class Certificate:
             "promise": manifest.promise,
             "design": manifest.design.to_json(),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
-            "checks": [{"name": each.name, "detail": each.detail} for each in self.checks],
+            "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
             "not_checked": list(UNCHECKED),
             "relative_errors": curves,
             "not_covered": self.limits,
@@ -133,9 +133,9 @@ class Certificate:
             (Section("How far off a count is", self._errors()), Section("What is not covered", self._uncovered())),
         )
         sections = (
-            Section("What is promised", element("div", paragraph(self.manifest.promise), class_="promise")),
+            Section("What is promised", element("div", render_paragraph(self.manifest.promise), class_="promise")),
             beside,
-            Section("Decision", decision(True, self.decider)),
+            Section("Decision", render_decision(True, self.decider)),
         )
         ending = (
             f"Made from the release alone, with sfumato {version('sfumato')}, on {self.on.isoformat()}. The release "
@@ -145,25 +145,27 @@ class Certificate:
         return Page(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
 
     def _made(self) -> str:
-        known = [("mechanism", self.manifest.mechanism_name), *self.design]
+        fact_rows = [("mechanism", self.manifest.mechanism_name), *self.design]
         columns = self.columns
-        rows = [(called(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
+        rows = [(shorten_name(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
         if len(columns) > MOST_COLUMNS:
             rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; all are listed in the release"))
-        roles = table("Columns and what became of them", ("column", "type", "role"), rows)
-        return facts("The design, exactly as it is published", known) + roles
+        roles = render_table("Columns and what became of them", ("column", "type", "role"), rows)
+        return render_facts("The design, exactly as it is published", fact_rows) + roles
 
     def _errors(self) -> str:
         if not self.curves:
-            return paragraph(
+            return render_paragraph(
                 "How far off a count is depends on more than the design; every answer says it beside its number."
             )
         # Frequent values first; the curve that is read out comes first in the figure.
-        curves = sorted(self.curves, key=lambda each: each.errors[0][1] or 0.0)
-        lines = [(f"{count:,}", *(off_by(dict(each.errors)[count] or 0.0) for each in curves)) for count in READ]
-        headings = ("count", *(each.name for each in curves))
+        curves = sorted(self.curves, key=lambda curve: curve.errors[0][1] or 0.0)
+        lines = [
+            (f"{count:,}", *(describe_error(dict(curve.errors)[count] or 0.0) for curve in curves)) for count in READ
+        ]
+        headings = ("count", *(curve.name for curve in curves))
         caption = f"Standard error in % of the count, {OF} this share of the counted rows"
-        read = table(caption, headings, lines, numbers=range(1, len(headings)))
+        read = render_table(caption, headings, lines, numbers=range(1, len(headings)))
         assumed = (
             "From what the buckets hold, for a condition that selects a small part of the records. The number of all "
             "people with a value is published exactly."
@@ -171,42 +173,46 @@ class Certificate:
             else "From the design alone, where the other values are equally frequent. Two counts in three are nearer "
             "to the truth than this."
         )
-        return drawn(partial(error_by_count, self.curves, of=OF), NARROW) + read + paragraph(assumed, "quiet")
+        return (
+            render_figure(partial(draw_error_by_count, self.curves, of=OF), NARROW)
+            + read
+            + render_paragraph(assumed, "quiet")
+        )
 
     def _checked(self) -> str:
-        rows = [(each.name, each.detail) for each in self.checks]
-        return facts("In the files of the release; every check passed", rows)
+        rows = [(check.name, check.detail) for check in self.checks]
+        return render_facts("In the files of the release; every check passed", rows)
 
     def _uncovered(self) -> str:
-        return listed(self.limits) + element("h3", "And what was not checked") + listed(UNCHECKED)
+        return render_list(self.limits) + element("h3", "And what was not checked") + render_list(UNCHECKED)
 
 
 def certificate(release: str | Path, on: date, decider: str = HOLDER) -> Certificate:
     """Verify a release, and say of it what can be said to others; refused where a check fails."""
     opened = Release.open(release)
-    found = verify_folder(opened.folder)
-    if failed := next((check for check in found.checks if not check.passed), None):
+    verification = verify_folder(opened.folder)
+    if failed := next((check for check in verification.checks if not check.passed), None):
         raise ReleaseFormatError(
             f"the release does not pass the check of {failed.name}, so there is no certificate of it: {failed.detail}"
         )
-    return Certificate(opened, found.checks, foreseen(opened), on, decider)
+    return Certificate(opened, verification.checks, predict_errors(opened), on, decider)
 
 
 def design_words(manifest: Manifest) -> list[tuple[str, str]]:
     """The exact numbers of a design, in words."""
     written = manifest.design.to_json()
-    kept = {key: value for key, value in written.items() if key not in DOMAINS}
+    published_design = {key: value for key, value in written.items() if key not in DOMAINS}
     origin = "declared by the publisher" if manifest.is_declared else "taken from the table"
     values = f"{len(manifest.domain):,}, {origin}: {few_of(manifest.domain, MOST_VALUES)}"
-    return [("values", values), *_numbers(kept)]
+    return [("values", values), *_list_numbers(published_design)]
 
 
-def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
+def list_column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
     """Each column with its type and what became of it, those that are protected first."""
     protected = f"protected by {manifest.mechanism_name}"
     shown = {field.name for field in manifest.fields}
     kinds = dict(zip(manifest.sensitive, manifest.types, strict=True))  # of the values, not of sets as bits
-    found = [(name, kind, protected) for name, kind in kinds.items() if name not in shown]
+    column_rows = [(name, kind, protected) for name, kind in kinds.items() if name not in shown]
     for field in manifest.fields:
         role = "public, as given" if field.name in manifest.public else protected
         if field.name == manifest.cell_column:
@@ -215,11 +221,11 @@ def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
             role = f"public, in {len(Bins(manifest.bins[field.name]).labels):,} ranges"
         if level := manifest.published_at.get(field.name):
             role += f", at the level {level}"
-        found.append((field.name, kinds.get(field.name, field.type), role))
-    return sorted(found, key=lambda each: each[0] in manifest.public)
+        column_rows.append((field.name, kinds.get(field.name, field.type), role))
+    return sorted(column_rows, key=lambda column_row: column_row[0] in manifest.public)
 
 
-def foreseen_curves(errors: Foreseen | None) -> list[ErrorCurve]:
+def make_error_curves(errors: Foreseen | None) -> list[ErrorCurve]:
     """How far off counts are by their size, for values of some shares; nothing where a release does not tell."""
     if errors is None:
         return []
@@ -232,33 +238,40 @@ def foreseen_curves(errors: Foreseen | None) -> list[ErrorCurve]:
     ]
 
 
-def uncovered(manifest: Manifest) -> list[str]:
+def list_uncovered(manifest: Manifest) -> list[str]:
     """What is not covered: by this kind of promise, and by none."""
     guarantee = manifest.mechanism.guarantee
     return [f"Whatever goes beyond the promise, which is of the kind {guarantee}: {guarantee.sentence}", *LIMITS]
 
 
-def _numbers(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_numbers(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each number with its name: exactly as it is published, and as a decimal."""
     for key, value in written.items():
         name = key.replace("_", " ")
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
             for number, part in enumerate(value[:MOST_PARTS], start=1):
-                yield f"{name}, {number}", "; ".join(f"{said} {words}" for said, words in _numbers(part))
+                yield (
+                    f"{name}, {number}",
+                    "; ".join(f"{label} {number_text}" for label, number_text in _list_numbers(part)),
+                )
             if len(value) > MOST_PARTS:
                 yield name, f"and {len(value) - MOST_PARTS:,} more, listed in the release"
         elif isinstance(value, list):
-            known = sorted({Fraction(each) for each in value if isinstance(each, str | int)})
-            if known and isinstance(value[0], str | None):
-                ends = _exactly(str(known[0])) if len(known) == 1 else f"{_exactly(str(known[0]))} to {known[-1]}"
+            fractions = sorted({Fraction(item) for item in value if isinstance(item, str | int)})
+            if fractions and isinstance(value[0], str | None):
+                ends = (
+                    _format_exactly(str(fractions[0]))
+                    if len(fractions) == 1
+                    else f"{_format_exactly(str(fractions[0]))} to {fractions[-1]}"
+                )
                 yield name, ends if len(value) == 1 else f"{ends} ({len(value):,} numbers, listed in the release)"
             else:
                 yield name, f"{len(value):,} numbers, listed in the release"
         else:
-            yield name, _exactly(str(value))
+            yield name, _format_exactly(str(value))
 
 
-def _exactly(number: str) -> str:
+def _format_exactly(number: str) -> str:
     """A number as it is published, with a decimal where it is a fraction."""
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number
 

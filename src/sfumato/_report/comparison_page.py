@@ -7,18 +7,34 @@ from dataclasses import replace
 from functools import partial
 
 from sfumato._comparison.comparison_outcome import Comparison, Contender
-from sfumato._comparison.comparison_tables import BRIEFLY, KNOWING, Layer, cost, measured, proved
+from sfumato._comparison.comparison_tables import (
+    BRIEFLY,
+    KNOWING,
+    Layer,
+    make_attack_layer,
+    make_cost_layer,
+    make_guarantee_layer,
+)
 from sfumato._figures import (
     ErrorCurve,
     GuessedRight,
     TradeOff,
     TradeOffs,
-    attackers_ladder,
-    error_by_count,
-    risk_utility,
+    draw_attack_scenarios,
+    draw_error_by_count,
+    draw_risk_utility,
 )
 from sfumato._figures.svg import element
-from sfumato._report.html_page import HOLDER, Page, Section, drawn, facts, listed, paragraph, table
+from sfumato._report.html_page import (
+    HOLDER,
+    Page,
+    Section,
+    render_facts,
+    render_figure,
+    render_list,
+    render_paragraph,
+    render_table,
+)
 
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
@@ -34,131 +50,150 @@ NOT_COVERED = (
 )
 
 
-def compare_page(found: Comparison, column: str, decider: str = HOLDER) -> Page:
+def compare_page(comparison: Comparison, column: str, decider: str = HOLDER) -> Page:
     """What `compare` shows, with figures."""
     sections = [
-        Section("What is recommended, and for whom", _advice(found, column, decider)),
-        Section("Gain against error", plane(found), starts_page=True),
-        *layers(found),
-        Section("What these numbers do not cover", listed(NOT_COVERED)),
-        Section("Not possible, or would not be published", left_out(found)),
+        Section("What is recommended, and for whom", _render_advice(comparison, column, decider)),
+        Section("Gain against error", render_plane(comparison), starts_page=True),
+        *list_layers(comparison),
+        Section("What these numbers do not cover", render_list(NOT_COVERED)),
+        Section("Not possible, or would not be published", render_omitted(comparison)),
     ]
-    subtitle = f"Protecting {column!r}, compared at {found.aim.words}"
-    shown = tuple(each for each in sections if each.body)
+    subtitle = f"Protecting {column!r}, compared at {comparison.aim.words}"
+    shown = tuple(section for section in sections if section.body)
     return Page("Mechanisms compared", subtitle, shown, is_private=True)
 
 
-def alternatives(found: Comparison) -> list[Section]:
+def list_alternatives(comparison: Comparison) -> list[Section]:
     """What the page of a plan tells of the other mechanisms, by what attackers find under each."""
-    advice = element("div", paragraph(found.recommendation), class_="promise")
+    advice = element("div", render_paragraph(comparison.recommendation), class_="promise")
     return [
-        Section("Other mechanisms", advice + plane(found) + left_out(found), starts_page=True),
-        *layers(found),
-        Section("What these numbers do not cover", listed(NOT_COVERED)),
+        Section("Other mechanisms", advice + render_plane(comparison) + render_omitted(comparison), starts_page=True),
+        *list_layers(comparison),
+        Section("What these numbers do not cover", render_list(NOT_COVERED)),
     ]
 
 
-def layers(found: Comparison) -> list[Section]:
+def list_layers(comparison: Comparison) -> list[Section]:
     """Three layers, always together."""
-    known = facts("What attackers know", KNOWING.items())
+    knowledge = render_facts("What attackers know", KNOWING.items())
     return [
-        Section("Proved", known + _layer(proved(found)), starts_page=True),
-        Section("Measured", ladder_figure(found) + _layer(measured(found)), starts_page=True),
-        Section("Cost", errors(found) + _layer(cost(found)) + _baselines(found), starts_page=True),
+        Section("Proved", knowledge + _render_layer(make_guarantee_layer(comparison)), starts_page=True),
+        Section(
+            "Measured",
+            render_attack_scenarios(comparison) + _render_layer(make_attack_layer(comparison)),
+            starts_page=True,
+        ),
+        Section(
+            "Cost",
+            render_errors(comparison) + _render_layer(make_cost_layer(comparison)) + _render_baselines(comparison),
+            starts_page=True,
+        ),
     ]
 
 
-def _advice(found: Comparison, column: str, decider: str) -> str:
-    is_whole = found.records == found.total
-    known = [
-        ("asked for", found.asked),
-        ("guarantee", f"{found.guarantee}: {found.guarantee.sentence}"),
-        ("compared at", found.aim.words),
-        ("attacker", f"{found.attacker}: somebody who knows {found.knows}"),
-        ("records", f"{found.total:,}; attackers were let at {'all' if is_whole else f'{found.records:,}'} of them"),
+def _render_advice(comparison: Comparison, column: str, decider: str) -> str:
+    is_whole = comparison.records == comparison.total
+    fact_rows = [
+        ("asked for", comparison.asked),
+        ("guarantee", f"{comparison.guarantee}: {comparison.guarantee.sentence}"),
+        ("compared at", comparison.aim.words),
+        ("attacker", f"{comparison.attacker}: somebody who knows {comparison.knows}"),
+        (
+            "records",
+            f"{comparison.total:,}; attackers were let at {'all' if is_whole else f'{comparison.records:,}'} of them",
+        ),
     ]
     return "".join(
         [
-            paragraph(ABOUT, "quiet"),
-            element("div", paragraph(found.recommendation), class_="promise"),
-            facts(f"What was asked about {column!r}", known),
-            paragraph(f"Which mechanism is taken, and whether its promise is enough, is for {decider} to decide."),
+            render_paragraph(ABOUT, "quiet"),
+            element("div", render_paragraph(comparison.recommendation), class_="promise"),
+            render_facts(f"What was asked about {column!r}", fact_rows),
+            render_paragraph(
+                f"Which mechanism is taken, and whether its promise is enough, is for {decider} to decide."
+            ),
         ]
     )
 
 
-def plane(found: Comparison) -> str:
+def render_plane(comparison: Comparison) -> str:
     """What the attacker gains against the error of counts: a curve for each mechanism over its posterior."""
     curves = [
         TradeOffs(
-            each.mechanism.name,
+            contender.mechanism.name,
             tuple(
                 TradeOff(
                     "" if trial.spec is None else trial.spec.brief,
                     float("nan") if trial.gain is None else trial.gain,
                     float("nan") if trial.error is None else trial.error,
-                    is_proposed=each is found.recommended and trial.bound == each.proposed.bound,
-                    is_weaker=found.is_weaker(trial),
+                    is_proposed=contender is comparison.recommended and trial.bound == contender.proposed.bound,
+                    is_weaker=comparison.is_weaker(trial),
                 )
-                for trial in each.curve
+                for trial in contender.curve
             ),
         )
-        for each in found.possible
+        for contender in comparison.possible
     ]
-    accepted = getattr(found.aim, "gain", None)
-    said = (
-        f"Each curve is a mechanism at several posteriors; the gain is that of somebody who knows {found.knows}, and "
-        f"the error that of counts of {found.at:,} people. Nearer to the lower left corner is better for both."
+    accepted = getattr(comparison.aim, "gain", None)
+    sentence = (
+        "Each curve is a mechanism at several posteriors; the gain is that of somebody who knows "
+        f"{comparison.knows}, and "
+        f"the error that of counts of {comparison.at:,} people. Nearer to the lower left corner is better for both."
     )
-    return drawn(partial(risk_utility, curves, accepted=accepted)) + paragraph(said, "quiet")
+    return render_figure(partial(draw_risk_utility, curves, accepted=accepted)) + render_paragraph(sentence, "quiet")
 
 
-def ladder_figure(found: Comparison) -> str:
+def render_attack_scenarios(comparison: Comparison) -> str:
     """What attackers guess right without a release and with it."""
-    guesses = [_guessed(letter, each) for letter in KNOWING for each in found.possible if letter in each.attacks]
-    return drawn(partial(attackers_ladder, guesses)) if guesses else ""
+    guesses = [
+        _make_guess(letter, contender)
+        for letter in KNOWING
+        for contender in comparison.possible
+        if letter in contender.attacks
+    ]
+    return render_figure(partial(draw_attack_scenarios, guesses)) if guesses else ""
 
 
-def _guessed(letter: str, each: Contender) -> GuessedRight:
-    guess = GuessedRight.of(each.attacks[letter], each.mechanism.name)
+def _make_guess(letter: str, contender: Contender) -> GuessedRight:
+    guess = GuessedRight.of(contender.attacks[letter], contender.mechanism.name)
     return replace(guess, knows=BRIEFLY.get(letter, guess.knows))
 
 
-def errors(found: Comparison) -> str:
+def render_errors(comparison: Comparison) -> str:
     """How far off counts are by their size, dashed where less is promised than was asked for."""
     curves = [
         ErrorCurve.of(
-            each.mechanism.name,
-            each.proposed.chosen.error_curve(COUNTS),
-            guarantee=each.mechanism.guarantee,
-            is_weaker=found.is_weaker(each.proposed),
+            contender.mechanism.name,
+            contender.proposed.chosen.error_curve(COUNTS),
+            guarantee=contender.mechanism.guarantee,
+            is_weaker=comparison.is_weaker(contender.proposed),
         )
-        for each in found.possible
-        if each.proposed.chosen is not None
+        for contender in comparison.possible
+        if contender.proposed.chosen is not None
     ]
-    return drawn(partial(error_by_count, curves, at=found.at))
+    return render_figure(partial(draw_error_by_count, curves, at=comparison.at))
 
 
-def _layer(layer: Layer) -> str:
+def _render_layer(layer: Layer) -> str:
     caption, headings = layer.title[:1].upper() + layer.title[1:], layer.headings
-    return table(caption, headings, layer.rows, numbers=range(layer.words, len(headings))) + paragraph(
+    return render_table(caption, headings, layer.rows, numbers=range(layer.words, len(headings))) + render_paragraph(
         layer.note, "quiet"
     )
 
 
-def _baselines(found: Comparison) -> str:
-    lines = [f"{each.name}: {each.words}" for each in found.baselines]
-    return element("h3", "Held against") + listed(lines) if lines else ""
+def _render_baselines(comparison: Comparison) -> str:
+    lines = [f"{baseline.name}: {baseline.words}" for baseline in comparison.baselines]
+    return element("h3", "Held against") + render_list(lines) if lines else ""
 
 
-def left_out(found: Comparison) -> str:
+def render_omitted(comparison: Comparison) -> str:
     """Why some mechanisms are not there, and which ones a publication would stop."""
-    return listed(_reasons(found.contenders))
+    return render_list(_list_reasons(comparison.contenders))
 
 
-def _reasons(contenders: Sequence[Contender]) -> Iterable[str]:
-    for each in contenders:
-        if not each.is_possible:
-            yield f"{each.mechanism.name} is not possible: {each.proposed.refusal}"
-        elif each.stop:
-            yield f"{each.mechanism.name} would not be published as it is: {each.stop}"
+def _list_reasons(contenders: Sequence[Contender]) -> Iterable[str]:
+    for contender in contenders:
+        if not contender.is_possible:
+            yield f"{contender.mechanism.name} is not possible: {contender.proposed.refusal}"
+        elif contender.stop:
+            yield f"{contender.mechanism.name} would not be published as it is: {contender.stop}"

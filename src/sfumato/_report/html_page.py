@@ -1,7 +1,7 @@
 """What a page is: sections under a heading, in one file that asks nobody for anything.
 
 No link, no picture and no script of elsewhere: the policy of the page forbids them, whatever a name in a table says.
-All text passes `said`, which escapes it and cuts what is too long to be a name.
+All text passes `render_text`, which escapes it and cuts what is too long to be a name.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 from sfumato._figures import Figure, FigureTable
-from sfumato._figures.svg import ELLIPSIS, element, escaped, plain
+from sfumato._figures.svg import ELLIPSIS, element, escape_controls, escape_markup
 from sfumato._release.staging import check_outside, place_file
-from sfumato._report.page_style import stylesheet
+from sfumato._report.page_style import write_stylesheet
 from sfumato.errors import TargetError
 
 WIDE, NARROW = 520, 320
@@ -33,34 +33,36 @@ ONE_SHEET = "10mm 14mm 13mm"
 """The margin of paper where all has to find its place on one sheet."""
 
 
-def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+def shorten_text(text: str, most: int = LONGEST_TEXT) -> str:
     """A text in which words too long to be words are cut, and the whole if it is too long to be read."""
-    words = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: word[0][: LONGEST_WORD - 1] + ELLIPSIS, plain(text))
-    return words if len(words) <= most else words[: most - 1] + ELLIPSIS
+    cut_text = re.sub(
+        rf"\S{{{LONGEST_WORD + 1},}}", lambda word: word[0][: LONGEST_WORD - 1] + ELLIPSIS, escape_controls(text)
+    )
+    return cut_text if len(cut_text) <= most else cut_text[: most - 1] + ELLIPSIS
 
 
-def said(text: str, most: int = LONGEST_TEXT) -> str:
+def render_text(text: str, most: int = LONGEST_TEXT) -> str:
     """A text as markup: cut and escaped."""
-    return escaped(shortened(text, most))
+    return escape_markup(shorten_text(text, most))
 
 
-def called(name: str) -> str:
+def shorten_name(name: str) -> str:
     """A name or a value out of a table, cut to what can be read; text, which a table or a paragraph escapes."""
-    return shortened(name, LONGEST_WORD)
+    return shorten_text(name, LONGEST_WORD)
 
 
-def paragraph(text: str, class_: str | None = None) -> str:
+def render_paragraph(text: str, class_: str | None = None) -> str:
     """A paragraph."""
-    return element("p", said(text), class_=class_)
+    return element("p", render_text(text), class_=class_)
 
 
-def listed(items: Iterable[str]) -> str:
+def render_list(items: Iterable[str]) -> str:
     """A list of sentences."""
-    lines = [element("li", said(each)) for each in items]
+    lines = [element("li", render_text(item)) for item in items]
     return element("ul", *lines) if lines else ""
 
 
-def table(  # noqa: PLR0913 - everything but its content has a default
+def render_table(  # noqa: PLR0913 - everything but its content has a default
     caption: str,
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -78,62 +80,69 @@ def table(  # noqa: PLR0913 - everything but its content has a default
         return ""
     more = (len(shown) if total is None else total) - most
     head = element(
-        "tr", *(element("th", said(each), scope="col", class_=_side(at, numbers)) for at, each in enumerate(headings))
+        "tr",
+        *(
+            element("th", render_text(heading), scope="col", class_=_find_alignment(at, numbers))
+            for at, heading in enumerate(headings)
+        ),
     )
-    lines = [element("tr", *_cells(row, numbers)) for row in shown[:most]]
+    lines = [element("tr", *_render_cells(row, numbers)) for row in shown[:most]]
     if more > 0:
         rest = element("td", f"{more:,} more; all are in the output of --json", colspan=str(len(headings)))
         lines.append(element("tr", rest, class_="more"))
-    parts = [element("caption", said(caption)), element("thead", head), element("tbody", *lines)]
+    parts = [element("caption", render_text(caption)), element("thead", head), element("tbody", *lines)]
     body = element("table", *parts, class_="data")
-    return element("div", body, class_="scroll", role="region", aria_label=shortened(caption), tabindex="0")
+    return element("div", body, class_="scroll", role="region", aria_label=shorten_text(caption), tabindex="0")
 
 
-def facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
+def render_facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
     """A table of two columns: what it is, and how much."""
-    lines = [element("tr", *_cells(pair, ())) for pair in pairs]
-    return element("table", element("caption", said(caption)), element("tbody", *lines), class_="data facts")
+    lines = [element("tr", *_render_cells(pair, ())) for pair in pairs]
+    return element("table", element("caption", render_text(caption)), element("tbody", *lines), class_="data facts")
 
 
-def tiles(numbers: Iterable[tuple[str, str, str]]) -> str:
+def render_tiles(numbers: Iterable[tuple[str, str, str]]) -> str:
     """A few numbers that are read first: how much, what it is, and what it does not cover."""
     shown = (
         element(
-            "div", element("strong", said(much)), element("p", said(what)), element("p", said(beyond), class_="quiet")
+            "div",
+            element("strong", render_text(much)),
+            element("p", render_text(what)),
+            element("p", render_text(beyond), class_="quiet"),
         )
         for much, what, beyond in numbers
     )
     return element("div", *shown, class_="tiles")
 
 
-def _side(at: int, numbers: Sequence[int]) -> str | None:
+def _find_alignment(at: int, numbers: Sequence[int]) -> str | None:
     return "number" if at in numbers else None
 
 
-def _cells(row: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    first, *others = (said(cell) or NOTHING for cell in row)
-    cells = (element("td", each, class_=_side(at, numbers)) for at, each in enumerate(others, start=1))
+def _render_cells(row: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    first, *others = (render_text(cell) or NOTHING for cell in row)
+    cells = (element("td", cell, class_=_find_alignment(at, numbers)) for at, cell in enumerate(others, start=1))
     return [element("th", first, scope="row"), *cells]
 
 
-def drawn(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
+def render_figure(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
     """A figure for every width, with its reading and its numbers."""
     wide, narrow = draw(widest), draw(NARROW)
     numbers = FigureTable(wide.table.columns, wide.table.rows[:MOST_ROWS])
     rows, headings = numbers.words, [column.heading or "of" for column in numbers.columns]
-    body = table("The numbers of this figure", headings, rows, total=len(wide.table.rows))
+    body = render_table("The numbers of this figure", headings, rows, total=len(wide.table.rows))
     figure = element(
         "figure",
         *([element("div", wide.svg, class_="wide")] if widest > NARROW else []),
         element("div", narrow.svg, class_="narrow" if widest > NARROW else None),
-        element("figcaption", said(wide.reading)),
+        element("figcaption", render_text(wide.reading)),
         element("details", element("summary", "The numbers"), body) if body else "",
         class_="sfumato",
     )
     return element("div", figure, class_="figure wider" if widest > WIDE else "figure")
 
 
-def decision(
+def render_decision(
     is_met: bool, decider: str, why: Sequence[str] = (), stated: Sequence[tuple[str, str]] | None = None
 ) -> str:
     """Never a verdict: whether a request is met, why not, and who decides whether that is enough.
@@ -141,13 +150,14 @@ def decision(
     What a person stated stands above the lines that are for it.
     """
     met = "The request is met." if is_met else "The request is not met."
-    pairs = [(each, "") for each in BLANKS] if stated is None else stated
+    pairs = [(blank_label, "") for blank_label in BLANKS] if stated is None else stated
     written = (
-        element("div", element("strong", said(words) or BLANK), element("span", said(label))) for label, words in pairs
+        element("div", element("strong", render_text(content) or BLANK), element("span", render_text(label)))
+        for label, content in pairs
     )
     blank = element("div", *written, class_="blank")
     sentence = f"{met} Whether this is enough is for {decider} to decide."
-    return element("div", paragraph(sentence), *map(paragraph, why), blank, class_="decision")
+    return element("div", render_paragraph(sentence), *map(render_paragraph, why), blank, class_="decision")
 
 
 BLANKS = ("decision", "name and role", "date", "review by")
@@ -168,7 +178,7 @@ class Section:
     def html(self, *, is_private: bool) -> str:
         """As markup."""
         tag = element("span", "PRIVATE", class_="tag") if is_private else ""
-        heading = element("h2", escaped(self.heading), tag)
+        heading = element("h2", escape_markup(self.heading), tag)
         return element(
             "section", heading, self.body, class_="apart" if self.starts_page else "sheet" if self.is_sheet else None
         )
@@ -184,7 +194,8 @@ class Beside:
     def html(self, *, is_private: bool) -> str:
         """As markup."""
         both = (
-            element("div", *(each.html(is_private=is_private) for each in side)) for side in (self.left, self.right)
+            element("div", *(section.html(is_private=is_private) for section in side))
+            for side in (self.left, self.right)
         )
         return element("div", *both, class_="columns")
 
@@ -205,19 +216,19 @@ class Page:
         """The whole file."""
         mark = "PRIVATE: " if self.is_private else ""
         footer = f"{mark}{self.title}, by sfumato"
-        style = stylesheet(footer, ONE_SHEET) if self.is_one_page else stylesheet(footer)
+        style = write_stylesheet(footer, ONE_SHEET) if self.is_one_page else write_stylesheet(footer)
         ribbon = element("div", PRIVATE, class_="ribbon", role="note") if self.is_private else ""
         body = [
             ribbon,
-            element("header", element("h1", escaped(self.title)), paragraph(self.subtitle, "subtitle")),
-            element("main", *(each.html(is_private=self.is_private) for each in self.sections)),
-            element("footer", paragraph(self.ending)) if self.ending else "",
+            element("header", element("h1", escape_markup(self.title)), render_paragraph(self.subtitle, "subtitle")),
+            element("main", *(section.html(is_private=self.is_private) for section in self.sections)),
+            element("footer", render_paragraph(self.ending)) if self.ending else "",
         ]
         kinds = ("one" if self.is_one_page else None, "private" if self.is_private else None)
-        return document(mark + self.title, style, body, kinds=kinds)
+        return render_document(mark + self.title, style, body, kinds=kinds)
 
 
-def document(
+def render_document(
     title: str,
     style: str,
     body: Sequence[str],
@@ -236,7 +247,7 @@ def document(
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         *(f'<meta name="{name}" content="{content}">' for name, content in named.items()),
-        element("title", escaped(title)),
+        element("title", escape_markup(title)),
         f"<style>{style}</style>",
     ]
     ending = [f"<script>{script}</script>"] if script else []

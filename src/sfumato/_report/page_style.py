@@ -7,15 +7,17 @@ from sfumato._figures.figure_style import COLOURS, STYLE
 _WARNING = ("#a11212", "#ff9c8f")
 
 
-def _variables(by_night: bool) -> str:
+def _write_variables(by_night: bool) -> str:
     pairs = {**COLOURS, "warning": _WARNING}
-    said = (f"--{name}:{f'light-dark({day},{night})' if by_night else day}" for name, (day, night) in pairs.items())
-    return ";".join(said)
+    declarations = (
+        f"--{name}:{f'light-dark({day},{night})' if by_night else day}" for name, (day, night) in pairs.items()
+    )
+    return ";".join(declarations)
 
 
 _SCREEN = f"""
-:root{{color-scheme:light dark;{_variables(by_night=False)}}}
-@supports (color:light-dark(#000,#fff)){{:root{{{_variables(by_night=True)}}}}}
+:root{{color-scheme:light dark;{_write_variables(by_night=False)}}}
+@supports (color:light-dark(#000,#fff)){{:root{{{_write_variables(by_night=True)}}}}}
 *{{box-sizing:border-box}}
 html{{-webkit-text-size-adjust:100%}}
 body{{margin:0;color:var(--ink);background:var(--ground);font:15px/1.5 system-ui,'DejaVu Sans',sans-serif}}
@@ -102,7 +104,7 @@ padding:0;line-height:5.5mm;font-size:8pt}
 """
 
 
-def stylesheet(footer: str, margin: str = "13mm 15mm 15mm") -> str:
+def write_stylesheet(footer: str, margin: str = "13mm 15mm 15mm") -> str:
     """All of it, with what stands at the foot of each printed page, a text of ours, and the margin of the paper."""
     paper = _PAPER.replace("FOOTER", f'"{footer}"').replace("MARGIN", margin)
     return STYLE + "".join((_SCREEN + paper).splitlines())

@@ -6,28 +6,38 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sfumato._comparison.comparison_outcome import Comparison
-from sfumato._core.cell_values import labels, off_by
+from sfumato._core.cell_values import format_relative_error, make_labels
 from sfumato._figures import (
     AlikeCurve,
     ColumnExposure,
     Composition,
     ErrorCurve,
     PromisedBelief,
-    bucket_composition,
-    cost_per_value,
-    costs_of,
-    error_by_count,
-    exposure_by_column,
-    posterior_by_prior,
-    uniqueness,
+    draw_bucket_composition,
+    draw_cost_per_value,
+    draw_error_by_count,
+    draw_exposure_by_column,
+    draw_posterior_by_prior,
+    draw_uniqueness,
+    list_costs,
 )
-from sfumato._figures.number_format import percent, percent_exactly
+from sfumato._figures.number_format import format_exact_percent, format_percent
 from sfumato._figures.svg import element
 from sfumato._planning.bound_for_error import ErrorTarget
 from sfumato._planning.predicted_error import Chosen
 from sfumato._publication_plan import Outlook
-from sfumato._report.comparison_page import alternatives
-from sfumato._report.html_page import HOLDER, Page, Section, decision, drawn, facts, listed, paragraph, table
+from sfumato._report.comparison_page import list_alternatives
+from sfumato._report.html_page import (
+    HOLDER,
+    Page,
+    Section,
+    render_decision,
+    render_facts,
+    render_figure,
+    render_list,
+    render_paragraph,
+    render_table,
+)
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import EXPOSURE_WORDS, Attack
@@ -42,7 +52,7 @@ REFUSED = "would-be-refused"
 
 
 def plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, and who decides
-    found: Outlook,
+    outlook: Outlook,
     spec: PrivacySpec,
     column: str,
     target: ErrorTarget | None = None,
@@ -53,139 +63,152 @@ def plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, and w
 
     With a comparison, also what every mechanism would come to, and what attackers find under each.
     """
-    chosen = found.chosen
+    chosen = outlook.chosen
     sections = [
-        Section("The plan", _plan(found, spec, column, target, decider)),
-        Section("How far off answers are", _answers([chosen, *chosen.others], target), starts_page=True),
-        Section("What public columns tell", _exposed(found, spec), starts_page=True),
-        Section("The values", _values(chosen), starts_page=True),
-        *([] if compared is None else alternatives(compared)),
+        Section("The plan", _plan(outlook, spec, column, target, decider)),
+        Section("How far off answers are", _render_answers([chosen, *chosen.others], target), starts_page=True),
+        Section("What public columns tell", _render_exposure(outlook, spec), starts_page=True),
+        Section("The values", _render_values(chosen), starts_page=True),
+        *([] if compared is None else list_alternatives(compared)),
     ]
-    shown = tuple(each for each in sections if each.body)
+    shown = tuple(section for section in sections if section.body)
     mechanism = chosen.mechanism
     subtitle = f"Protecting {column!r} with {mechanism.name} ({mechanism.guarantee})"
     return Page("A plan to publish a table", subtitle, shown, is_private=True)
 
 
-def _plan(found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None, decider: str) -> str:
-    chosen, mechanism = found.chosen, found.chosen.mechanism
-    refused = [each.sentence[:1].upper() + each.sentence[1:] for each in found.notices if each.code == REFUSED]
-    known = [
+def _plan(outlook: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None, decider: str) -> str:
+    chosen, mechanism = outlook.chosen, outlook.chosen.mechanism
+    refused = [item.sentence[:1].upper() + item.sentence[1:] for item in outlook.notices if item.code == REFUSED]
+    fact_rows = [
         ("asked for", spec.sentence),
         ("guarantee", f"{mechanism.guarantee}: {mechanism.guarantee.sentence}"),
         ("decided", "" if mechanism.explanation is None else mechanism.explanation.summarize(chosen.plan)),
         ("records", f"{chosen.histogram.total:,}, of {chosen.histogram.domain_size:,} values"),
     ]
     if chosen.reason:
-        known.append(("why this mechanism", chosen.reason))
+        fact_rows.append(("why this mechanism", chosen.reason))
     parts = [
-        paragraph(ABOUT, "quiet"),
-        facts(f"What would be published of {column!r}", [pair for pair in known if pair[1]]),
-        element("div", paragraph(mechanism.state_guarantee(chosen.design)), class_="promise"),
-        *_notices(found),  # before anybody signs
-        decision(not refused, decider, refused),
+        render_paragraph(ABOUT, "quiet"),
+        render_facts(f"What would be published of {column!r}", [pair for pair in fact_rows if pair[1]]),
+        element("div", render_paragraph(mechanism.state_guarantee(chosen.design)), class_="promise"),
+        *_list_warnings(outlook),  # before anybody signs
+        render_decision(not refused, decider, refused),
     ]
     if spec.bound is not None:
-        counted = zip(labels(chosen.histogram.values), chosen.histogram.counts, strict=True)
+        counted = zip(make_labels(chosen.histogram.values), chosen.histogram.counts, strict=True)
         shares = {name: count / max(chosen.histogram.total, 1) for name, count in counted}
         holds = mechanism.guarantee is Guarantee.ANY_PRIOR
         promised = PromisedBelief.of(spec.bound, shares, for_every_belief=holds)
-        parts.append(drawn(partial(posterior_by_prior, promised)))
-    if found.gains:
-        said = (each.words(column) for each in found.gains)
-        parts += [element("h3", "If groups were published in the place of values"), listed(said)]
+        parts.append(render_figure(partial(draw_posterior_by_prior, promised)))
+    if outlook.gains:
+        sentences = (item.words(column) for item in outlook.gains)
+        parts += [element("h3", "If groups were published in the place of values"), render_list(sentences)]
     return "".join(parts)
 
 
-def _notices(found: Outlook) -> list[str]:
+def _list_warnings(outlook: Outlook) -> list[str]:
     """What the holder should know, but for what is said with the decision."""
-    said = [each.sentence[:1].upper() + each.sentence[1:] for each in found.notices if each.code != REFUSED]
-    return [element("h3", "What you should know before you decide"), listed(said)] if said else []
+    sentences = [
+        warning.sentence[:1].upper() + warning.sentence[1:] for warning in outlook.notices if warning.code != REFUSED
+    ]
+    return [element("h3", "What you should know before you decide"), render_list(sentences)] if sentences else []
 
 
-def _answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
+def _render_answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
     """Every plan that meets the request, the chosen one first; dashed where another promise is weaker than its own."""
     own = plans[0].mechanism.guarantee
     curves = [
         ErrorCurve.of(
-            each.mechanism.name,
-            each.error_curve(COUNTS),
-            guarantee=each.mechanism.guarantee,
-            is_weaker=not each.mechanism.guarantee.covers(own),
+            item.mechanism.name,
+            item.error_curve(COUNTS),
+            guarantee=item.mechanism.guarantee,
+            is_weaker=not item.mechanism.guarantee.covers(own),
         )
-        for each in plans
+        for item in plans
     ]
-    asked = zip(*(plan.questions for plan in plans), strict=True)
+    question_rows = zip(*(plan.questions for plan in plans), strict=True)
     rows = [
-        (each[0].held, *(off_by(one.relative_error) for one in each))
-        for each in asked
-        if any(one.relative_error is not None for one in each)
+        (item[0].held, *(format_relative_error(one.relative_error) for one in item))
+        for item in question_rows
+        if any(one.relative_error is not None for one in item)
     ]
-    headings = ("how many have", *(f"{each.mechanism.name} ({each.mechanism.guarantee})" for each in plans))
-    reasons = dict.fromkeys(each.reason for plan in plans for each in plan.questions if each.reason)
+    headings = ("how many have", *(f"{item.mechanism.name} ({item.mechanism.guarantee})" for item in plans))
+    reasons = dict.fromkeys(item.reason for plan in plans for item in plan.questions if item.reason)
     caption = "How far off answers typically are (standard error, in % of the true number), the chosen plan first"
     return "".join(
         [
-            drawn(partial(error_by_count, curves)),
-            table(caption, headings, rows, numbers=range(1, len(headings))),
-            *(paragraph(f"Not told: {reason}.", "quiet") for reason in reasons),
-            "" if target is None else paragraph(target.sentence),
+            render_figure(partial(draw_error_by_count, curves)),
+            render_table(caption, headings, rows, numbers=range(1, len(headings))),
+            *(render_paragraph(f"Not told: {reason}.", "quiet") for reason in reasons),
+            "" if target is None else render_paragraph(target.sentence),
         ]
     )
 
 
-def _exposed(found: Outlook, spec: PrivacySpec) -> str:
+def _render_exposure(outlook: Outlook, spec: PrivacySpec) -> str:
     """For each protected column what public ones tell, and how many records are alone with them."""
     parts: list[str] = []
-    if found.exposures:
+    if outlook.exposures:
         bound = "" if spec.bound is None else f"of {spec.bound.posterior}"
-        for about in dict.fromkeys(each.about for each in found.exposures):
-            mine = [each for each in found.exposures if each.about == about]
-            exposures = [ColumnExposure.of(each) for each in mine]
-            parts += [drawn(partial(exposure_by_column, exposures, bound=bound)), _exposure_table(about, mine)]
-        parts.append(paragraph(EXPOSURE_WORDS.format(max(each.records for each in found.exposures)), "quiet"))
-    if found.uniqueness is not None:
-        curves = [AlikeCurve.of("as published", found.uniqueness.after)]
-        if found.uniqueness.before is not None:
-            curves.append(AlikeCurve.of("before bins", found.uniqueness.before))
-        parts += [drawn(partial(uniqueness, curves)), paragraph(found.uniqueness.sentence)]
+        for about in dict.fromkeys(attack.about for attack in outlook.exposures):
+            mine = [attack for attack in outlook.exposures if attack.about == about]
+            exposures = [ColumnExposure.of(attack) for attack in mine]
+            parts += [
+                render_figure(partial(draw_exposure_by_column, exposures, bound=bound)),
+                _render_exposure_table(about, mine),
+            ]
+        parts.append(
+            render_paragraph(EXPOSURE_WORDS.format(max(attack.records for attack in outlook.exposures)), "quiet")
+        )
+    if outlook.uniqueness is not None:
+        curves = [AlikeCurve.of("as published", outlook.uniqueness.after)]
+        if outlook.uniqueness.before is not None:
+            curves.append(AlikeCurve.of("before bins", outlook.uniqueness.before))
+        parts += [render_figure(partial(draw_uniqueness, curves)), render_paragraph(outlook.uniqueness.sentence)]
     return "".join(parts)
 
 
-def _exposure_table(about: str, exposures: Sequence[Attack]) -> str:
+def _render_exposure_table(about: str, exposures: Sequence[Attack]) -> str:
     def lines() -> Iterator[tuple[str, ...]]:
-        for each in exposures:
-            told = each.told[0] if len(each.told) == 1 else f"all {len(each.told)} columns"
-            beliefs = [each.without, *([] if each.with_release is None else [each.with_release])]
+        for attack in exposures:
+            columns_text = attack.told[0] if len(attack.told) == 1 else f"all {len(attack.told)} columns"
+            beliefs = [attack.without, *([] if attack.with_release is None else [attack.with_release])]
             numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
-            yield told, *(" \u2192 ".join(map(percent_exactly, both)) for both in numbers)
+            yield columns_text, *(" \u2192 ".join(map(format_exact_percent, both)) for both in numbers)
 
     caption = f"What somebody believes of {about!r} who knows public columns, without the release \u2192 with it"
     headings = ("knows", "guesses right", "belief in the true value, mean", "highest", "clearly beyond the request")
-    return table(caption, headings, lines(), numbers=range(1, 5))
+    return render_table(caption, headings, lines(), numbers=range(1, 5))
 
 
-def _values(chosen: Chosen) -> str:
+def _render_values(chosen: Chosen) -> str:
     """Each value with its count, what its bound costs, and what buckets hold."""
     histogram, plan = chosen.histogram, chosen.to_json()
     explanation = chosen.mechanism.explanation
-    extra = [each for each in explanation.value_columns if each.entry in plan] if explanation else []
-    names = labels(histogram.values)
+    extra = (
+        [value_column for value_column in explanation.value_columns if value_column.entry in plan]
+        if explanation
+        else []
+    )
+    names = make_labels(histogram.values)
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
 
     def line(place: int) -> tuple[str, ...]:
         count = histogram.counts[place]
-        numbers = ((each, plan[each.entry].get(names[place])) for each in extra)
-        own = (each.without if number is None else each.words(number) for each, number in numbers)
-        return names[place], f"{count:,}", percent(count / max(histogram.total, 1)), *own
+        numbers = ((value_column, plan[value_column.entry].get(names[place])) for value_column in extra)
+        own = (
+            value_column.without if number is None else value_column.words(number) for value_column, number in numbers
+        )
+        return names[place], f"{count:,}", format_percent(count / max(histogram.total, 1)), *own
 
-    headings = ("value", "count", "share", *(each.heading for each in extra))
+    headings = ("value", "count", "share", *(value_column.heading for value_column in extra))
     parts = []
-    if costs := costs_of(plan):
-        parts.append(drawn(partial(cost_per_value, costs)))
+    if costs := list_costs(plan):
+        parts.append(render_figure(partial(draw_cost_per_value, costs)))
     if composition := Composition.found_in(plan):
-        parts.append(drawn(partial(bucket_composition, composition)))
-    parts.append(table("Values, those of most records first", headings, map(line, order), numbers=(1, 2)))
+        parts.append(render_figure(partial(draw_bucket_composition, composition)))
+    parts.append(render_table("Values, those of most records first", headings, map(line, order), numbers=(1, 2)))
     for small in explanation.list_tables(chosen.plan) if explanation else ():
-        parts.append(table(small.title, small.headings, small.rows))
+        parts.append(render_table(small.title, small.headings, small.rows))
     return "".join(parts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
-from sfumato._core.cell_values import listed
+from sfumato._core.cell_values import format_values
 
 BREACH_LIMIT = Fraction(1, 100)
 """The usual limit on the share of records that a public column may breach under the marginal prior."""
@@ -26,23 +26,23 @@ class Accepted:
 
     def sentences(self, sensitive: str) -> list[str]:
         """What was given up, in plain words."""
-        said = []
+        sentences = []
         if self.telling:
-            said.append(
+            sentences.append(
                 f"The publisher accepted that public columns may tell {sensitive!r}, and did not have it stop the "
-                f"publication: {listed(self.telling)}. What these columns tell of a person is not hidden."
+                f"publication: {format_values(self.telling)}. What these columns tell of a person is not hidden."
             )
         if self.exposure:
-            said.append(
+            sentences.append(
                 "The publisher accepted whatever public columns, together with this release, let one believe beyond "
                 "what is promised for somebody who knows nothing else."
             )
         if self.marginal_prior:
-            said.append(
+            sentences.append(
                 "The publisher accepted whatever public columns let one believe beyond the bound, which holds for "
                 "somebody who knows the frequencies of the values and nothing else."
             )
-        return said
+        return sentences
 
     def to_json(self) -> dict[str, Any]:
         """As a manifest has it."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from sfumato._core.exact_numbers import Exact, exact
+from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.option_fields import Flag
-from sfumato._request.decoy_count_errors import SMALLEST_GROUP, accurate_count, error_probability
+from sfumato._request.decoy_count_errors import SMALLEST_GROUP, error_probability, find_accurate_count
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import PrivacySpec
@@ -58,12 +58,12 @@ class CountThresholds(PrivacySpec):
         large_chance: Exact | None = None,
     ) -> None:
         chances = {"small_chance": small_chance, "large_chance": large_chance}
-        for name, given in chances.items():
-            found = None if given is None else exact(given, "a chance")
-            if found is not None and not 0 < found < 1:
-                raise SpecError(f"the chance {found} must be between 0 and 1, such as 1/20.")
-            object.__setattr__(self, name, found)
-        object.__setattr__(self, "relative_error", exact(relative_error, "the error"))
+        for name, chance in chances.items():
+            exact_chance = None if chance is None else parse_exact(chance, "a chance")
+            if exact_chance is not None and not 0 < exact_chance < 1:
+                raise SpecError(f"the chance {exact_chance} must be between 0 and 1, such as 1/20.")
+            object.__setattr__(self, name, exact_chance)
+        object.__setattr__(self, "relative_error", parse_exact(relative_error, "the error"))
         object.__setattr__(self, "small_count", small_count)
         object.__setattr__(self, "large_count", large_count)
         if self.relative_error <= 0:
@@ -127,22 +127,23 @@ class CountThresholds(PrivacySpec):
     def group_size(self) -> int:
         """How large groups must be: the larger, the more often published counts are off, small and large ones."""
         sizes = range(SMALLEST_GROUP, LARGEST_GROUP + 1)
-        found = next((size for size in sizes if self._small(size) >= self.small_chance), None)
-        if found is None:
+        smallest_size = next((size for size in sizes if self._small(size) >= self.small_chance), None)
+        if smallest_size is None:
             most = float(self._small(LARGEST_GROUP))
             raise InfeasibleError(
                 f"counts of up to {self.small_count} are off by more than {self.relative_error} with a chance of at "
                 f"most {most:.3f} in groups of up to {LARGEST_GROUP}; ask for a smaller chance or --small-count."
             )
         if self.large_count is None or self.large_chance is None:
-            return found
-        accurate = accurate_count(found, self.relative_error, self.large_chance, inclusive=False)
+            return smallest_size
+        accurate = find_accurate_count(smallest_size, self.relative_error, self.large_chance, inclusive=False)
         if accurate > self.large_count:
             raise InfeasibleError(
-                f"small counts need groups of {found}, and with these only counts of {accurate:,} and more are off "
+                f"small counts need groups of {smallest_size}, and with these only counts of {accurate:,} and more "
+                "are off "
                 f"with a chance of at most {self.large_chance}; ask for a larger --large-count, or less of small ones."
             )
-        return found
+        return smallest_size
 
     def _small(self, group_size: int) -> Fraction:
         return error_probability(self.small_count, group_size, self.relative_error)

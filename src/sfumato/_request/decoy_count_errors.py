@@ -39,7 +39,7 @@ def tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bo
 
     Above EXACT_SEATS the exact number is refused; see `tail_figure`.
     """
-    count, group_size = _checked(count, group_size, relative_error)
+    count, group_size = _check_arguments(count, group_size, relative_error)
     seats = count * group_size
     if seats > EXACT_SEATS:
         raise SpecError(
@@ -59,10 +59,10 @@ def tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bo
 
 def tail_figure(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> float:
     """The chance of `tail` for display: rounded from the exact one up to EXACT_SEATS, else to about 12 digits."""
-    count, group_size = _checked(count, group_size, relative_error)
+    count, group_size = _check_arguments(count, group_size, relative_error)
     if count * group_size <= EXACT_SEATS:
         return float(tail(count, group_size, relative_error, inclusive=inclusive))
-    return _quick_tail(count, group_size, _reach(count, relative_error, inclusive))
+    return _approximate_tail(count, group_size, _reach(count, relative_error, inclusive))
 
 
 def error_probability(
@@ -82,7 +82,7 @@ def error_probability(
 
 def chebyshev(count: int, group_size: int, relative_error: Fraction) -> Fraction:
     """Theorem 3, corrected: an upper bound of `tail`, (1 - 1/γ) / (ε² f); above 1 it says nothing."""
-    count, group_size = _checked(count, group_size, relative_error)
+    count, group_size = _check_arguments(count, group_size, relative_error)
     return Fraction(group_size - 1, group_size) / (relative_error**2 * count)
 
 
@@ -92,7 +92,9 @@ def chebyshev_count(group_size: int, relative_error: Fraction, probability: Frac
     return max(1, math.ceil(chebyshev(1, group_size, relative_error) / probability))
 
 
-def accurate_count(group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool = True) -> int:
+def find_accurate_count(
+    group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool = True
+) -> int:
     """The smallest count from which on every count has a `tail` of at most the probability.
 
     The tail is a saw: while ε f stays between two whole numbers the tail rises with f, and at the next it falls. The
@@ -100,18 +102,18 @@ def accurate_count(group_size: int, relative_error: Fraction, probability: Fract
     where they are clear, exact chances where not; above EXACT_SEATS an unclear count is taken to exceed, so that the
     answer may be too large, but not too small.
     """
-    _, group_size = _checked(1, group_size, relative_error)
+    _, group_size = _check_arguments(1, group_size, relative_error)
     _check_probability(probability)
     # From some count on all tails are small, by Chebyshev's inequality or Bernstein's.
     variance, error = 1 - 1 / group_size, float(relative_error)
     bernstein = 2 * (variance + error / 3) * math.log(2 / float(probability)) / error**2
     count = min(chebyshev_count(group_size, relative_error, probability) - 1, math.ceil(bernstein * (1 + CLOSE)))
-    while count > 0 and not _exceeds(count, group_size, relative_error, probability, inclusive=inclusive):
-        count = _next_lower(count, group_size, relative_error, inclusive)
+    while count > 0 and not _has_larger_tail(count, group_size, relative_error, probability, inclusive=inclusive):
+        count = _find_next_lower(count, group_size, relative_error, inclusive)
     return count + 1
 
 
-def _next_lower(count: int, group_size: int, relative_error: Fraction, inclusive: bool) -> int:
+def _find_next_lower(count: int, group_size: int, relative_error: Fraction, inclusive: bool) -> int:
     """The next lower count that has to be looked at: the last one with a smaller reach.
 
     With a fixed reach d both tails rise with f, so that the last count stands for the others. For one more record adds
@@ -127,8 +129,10 @@ def _next_lower(count: int, group_size: int, relative_error: Fraction, inclusive
     return math.floor(last) if inclusive else max(math.ceil(last) - 1, 0)
 
 
-def _exceeds(count: int, group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool) -> bool:
-    figure = _quick_tail(count, group_size, _reach(count, relative_error, inclusive))
+def _has_larger_tail(
+    count: int, group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool
+) -> bool:
+    figure = _approximate_tail(count, group_size, _reach(count, relative_error, inclusive))
     if not math.isclose(figure, probability, rel_tol=CLOSE):
         return figure > probability
     if count * group_size > EXACT_SEATS:
@@ -142,11 +146,11 @@ def _reach(count: int, relative_error: Fraction, inclusive: bool) -> int:
     return math.ceil(error) if inclusive else math.floor(error) + 1
 
 
-def _quick_tail(count: int, group_size: int, reach: int) -> float:
+def _approximate_tail(count: int, group_size: int, reach: int) -> float:
     """Pr[f' <= f - reach] + Pr[f' >= f + reach], in floats."""
     seats, low, high = count * group_size, count - reach, count + reach
     if seats <= EXACT_SEATS:
-        return _summed(seats, low, group_size, -1) + _summed(seats, high, group_size, 1)
+        return _sum_chances(seats, low, group_size, -1) + _sum_chances(seats, high, group_size, 1)
     from scipy.special import betainc, betaincc  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
     below = float(betaincc(low + 1, seats - low, 1 / group_size)) if low >= 0 else 0.0
@@ -154,7 +158,7 @@ def _quick_tail(count: int, group_size: int, reach: int) -> float:
     return below + above
 
 
-def _summed(seats: int, first: int, group_size: int, step: int) -> float:
+def _sum_chances(seats: int, first: int, group_size: int, step: int) -> float:
     """The chances of a published count and of all beyond it, which fall: until they add nothing."""
     if not 0 <= first <= seats:
         return 0.0
@@ -170,7 +174,7 @@ def _summed(seats: int, first: int, group_size: int, step: int) -> float:
     return math.fsum(chances)
 
 
-def _checked(count: int, group_size: int, relative_error: Fraction) -> tuple[int, int]:
+def _check_arguments(count: int, group_size: int, relative_error: Fraction) -> tuple[int, int]:
     check_group_size(group_size)
     if count < 1:
         raise SpecError(f"the count is {count}, and only a count of at least 1 has a relative error.")

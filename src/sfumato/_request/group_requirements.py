@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from sfumato._core.cell_values import Value, display
-from sfumato._core.exact_numbers import Exact, exact, two_digits_above
+from sfumato._core.exact_numbers import Exact, parse_exact, round_up_two_digits
 from sfumato._core.option_fields import Flag
-from sfumato._core.small_text_files import matched, values_with
-from sfumato._request.histogram import Histogram, margins
+from sfumato._core.small_text_files import match_to_domain, read_value_entries
+from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato.errors import InfeasibleError, SpecError
 
@@ -52,19 +52,17 @@ class ShareCap(PrivacySpec):
     @classmethod
     def linear(cls, histogram: Histogram, factor: Exact, offset: Exact = 0) -> ShareCap:
         """The cap min(1, factor * share + offset) for each value."""
-        made = LinearCap(factor, offset)
+        cap = LinearCap(factor, offset)
         pairs = zip(histogram.values, histogram.shares, strict=True)
         # A value that nobody has is in no bucket, so its cap decides nothing; it must still be a cap.
         smallest = Fraction(1, 10**9)
-        return cls(
-            {value: max(min(Fraction(1), made.factor * share + made.offset), smallest) for value, share in pairs}
-        )
+        return cls({value: max(min(Fraction(1), cap.factor * share + cap.offset), smallest) for value, share in pairs})
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a CSV with the columns value and cap; an empty value is the missing one."""
-        rows = values_with(path, ("cap",))
-        return cls({value: exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
+        rows = read_value_entries(path, ("cap",))
+        return cls({value: parse_exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
 
     @classmethod
     def of_flags(cls, given: Mapping[str, Any]) -> Self:
@@ -96,7 +94,7 @@ class ShareCap(PrivacySpec):
 
     def of(self, values: Sequence[Value]) -> tuple[Fraction, ...]:
         """The cap of each value of a domain."""
-        return tuple(Fraction(1) if cap is None else cap for cap in matched(self.caps, values, "cap"))
+        return tuple(Fraction(1) if cap is None else cap for cap in match_to_domain(self.caps, values, "cap"))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -120,8 +118,8 @@ class LinearCap(PrivacySpec):
     named: Mapping[Value, Fraction]
 
     def __init__(self, factor: Exact, offset: Exact = 0, named: ShareCap | None = None) -> None:
-        object.__setattr__(self, "factor", exact(factor, "the cap factor"))
-        object.__setattr__(self, "offset", exact(offset, "the cap offset"))
+        object.__setattr__(self, "factor", parse_exact(factor, "the cap factor"))
+        object.__setattr__(self, "offset", parse_exact(offset, "the cap offset"))
         object.__setattr__(self, "named", {} if named is None else named.caps)
         if self.factor < 0 or self.offset < 0 or self.factor + self.offset == 0:
             raise SpecError(
@@ -154,7 +152,7 @@ class LinearCap(PrivacySpec):
     def resolved(self, histogram: Histogram) -> ShareCap:
         """A cap for each value."""
         caps = dict(ShareCap.linear(histogram, self.factor, self.offset).caps)
-        own = zip(histogram.values, matched(self.named, histogram.values, "cap"), strict=True)
+        own = zip(histogram.values, match_to_domain(self.named, histogram.values, "cap"), strict=True)
         return ShareCap(caps | {value: cap for value, cap in own if cap is not None})
 
 
@@ -262,8 +260,8 @@ def bound_of_limits(histogram: Histogram, limits: Sequence[Fraction]) -> BreachB
     """
     counts = [histogram.counts]
     if histogram.axes:
-        counts = [tuple(each.tolist()) for each in margins(histogram.counts, histogram.axes)]
-    share = max(Fraction(most, histogram.total) for each in counts for most in each)
+        counts = [tuple(margin.tolist()) for margin in compute_margins(histogram.counts, histogram.axes)]
+    share = max(Fraction(most, histogram.total) for margin in counts for most in margin)
     posterior = min(limit for limit, count in zip(limits, histogram.counts, strict=True) if count)
-    prior = min(two_digits_above(share), Fraction(99, 100))
+    prior = min(round_up_two_digits(share), Fraction(99, 100))
     return BreachBound(prior, posterior) if share <= prior < posterior < 1 else None

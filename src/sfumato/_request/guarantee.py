@@ -26,7 +26,7 @@ class Guarantee(StrEnum):
 
     def is_weaker_than(self, other: Guarantee) -> bool:
         """Whether it holds against fewer people than the other, or for fewer statements, at the same numbers."""
-        return _reach(self) < _reach(other)
+        return _rank_guarantee(self) < _rank_guarantee(other)
 
     def covers(self, other: Guarantee) -> bool:
         """Whether whoever gets this promise has the other one too: one for every prior covers the marginal one."""
@@ -60,7 +60,7 @@ _SENTENCES = {
 }
 
 
-def _reach(guarantee: Guarantee) -> int:
+def _rank_guarantee(guarantee: Guarantee) -> int:
     """How far a promise goes: for everybody and every statement, for everybody and single values, for few."""
     if guarantee is Guarantee.ANY_PRIOR:
         return 2

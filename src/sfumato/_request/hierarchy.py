@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import Value, display, to_json
-from sfumato._core.small_text_files import lines
+from sfumato._core.small_text_files import read_csv_lines
 from sfumato.errors import SchemaError
 
 
-def level_name(column: str, level: str) -> str:
+def format_level_name(column: str, level: str) -> str:
     """What a level of a column is called in questions: `diagnosis.chapter`."""
     return f"{column}.{level}"
 
@@ -69,7 +69,7 @@ class Hierarchy:
             "value."
         )
         header, *rest = [
-            [field.strip() for field in row] for row in lines(path, SchemaError, unlike, "the hierarchy")
+            [field.strip() for field in row] for row in read_csv_lines(path, SchemaError, unlike, "the hierarchy")
         ] or [[]]
         if not any(header):
             raise SchemaError(f"{named} has no first line that names the levels, such as code,chapter; write one.")
@@ -77,7 +77,7 @@ class Hierarchy:
             raise SchemaError(
                 f"column {header.index('') + 1} of {named} has no name; name its level in the first line."
             )
-        found: dict[str, tuple[int, list[str]]] = {}
+        rows_by_value: dict[str, tuple[int, list[str]]] = {}
         spelt: dict[tuple[int, str], str] = {}
         for number, row in enumerate(rest, 2):
             if not any(row):
@@ -90,7 +90,7 @@ class Hierarchy:
                 )
             if row[0] and "" in row:
                 raise SchemaError(f"{where} has an empty group for {value!r}; give it one at every level.")
-            first, before = found.setdefault(row[0], (number, row))
+            first, before = rows_by_value.setdefault(row[0], (number, row))
             if before != row:
                 raise SchemaError(f"{where} names {value!r} again, in other groups than line {first}; name it once.")
             for level, group in enumerate(row[1:], 1):
@@ -100,7 +100,7 @@ class Hierarchy:
                         f"{where} has the group {group!r} beside {other!r}, which differ in capital letters or spaces "
                         "alone; write both in one way."
                     )
-        return cls.of(header, [[field or None for field in row] for _, row in found.values()])
+        return cls.of(header, [[field or None for field in row] for _, row in rows_by_value.values()])
 
     @classmethod
     def from_json(cls, written: Any) -> Hierarchy:
@@ -109,7 +109,7 @@ class Hierarchy:
 
     def to_json(self) -> dict[str, Any]:
         """For a manifest."""
-        return {"levels": list(self.levels), "paths": [[to_json(each) for each in path] for path in self.paths]}
+        return {"levels": list(self.levels), "paths": [[to_json(value) for value in path] for path in self.paths]}
 
     @property
     def domain(self) -> tuple[Value, ...]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._core.cell_values import Value, counted
-from sfumato._core.small_text_files import LONGEST_VALUE, records
+from sfumato._core.cell_values import Value, format_value_count
+from sfumato._core.small_text_files import LONGEST_VALUE, read_csv_records
 from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import SchemaError
 
@@ -57,7 +57,7 @@ class Histogram:
         """Read a CSV with the columns value and count; an empty value is the missing one."""
         unlike = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
         try:
-            rows = records(path, SchemaError, unlike)
+            rows = read_csv_records(path, SchemaError, unlike)
             values, counts = [row["value"] or None for row in rows], [int(row["count"]) for row in rows]
         except (KeyError, ValueError) as error:
             if isinstance(error, SchemaError):  # which says what is wrong with the file, or that there is none
@@ -88,7 +88,7 @@ class Histogram:
         counts = dict(zip(self.values, self.counts, strict=True))
         declared = hierarchy.missing_last
         if outside := [value for value in self.values if value not in declared.domain]:
-            raise SchemaError(f"there are counts of {counted(outside)} that the hierarchy does not name.")
+            raise SchemaError(f"there are counts of {format_value_count(outside)} that the hierarchy does not name.")
         return Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
 
     def grouped(self, number: int) -> Histogram:
@@ -107,7 +107,7 @@ class Histogram:
         )
 
 
-def margins(counts: npt.ArrayLike, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
+def compute_margins(counts: npt.ArrayLike, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
     """The counts of each column alone, from those of all combinations of the columns' values, the last one fastest."""
     table = np.asarray(counts).reshape(tuple(sizes))
     axes = range(table.ndim)

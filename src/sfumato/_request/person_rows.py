@@ -24,7 +24,7 @@ class Surplus(StrEnum):
     DROP = "drop"
 
 
-class Which(StrEnum):
+class RowChoice(StrEnum):
     """Which row of each person is published, where it is one."""
 
     FIRST = "first"
@@ -36,22 +36,22 @@ class Which(StrEnum):
 class OneRow:
     """One row of each person: the first or the last by a column, or a random one."""
 
-    which: Which
+    which: RowChoice
     column: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.column is None) != (self.which is Which.RANDOM):
+        if (self.column is None) != (self.which is RowChoice.RANDOM):
             raise SchemaError("one row of each person is chosen by first:COL, last:COL or random.")
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `first:COL`, `last:COL` or `random`."""
         word, _, column = text.partition(":")
-        if word not in list(Which):
+        if word not in list(RowChoice):
             raise SchemaError(
                 f"{text!r} does not say which row of each person to publish: first:COL, last:COL, random."
             )
-        return cls(Which(word), column or None)
+        return cls(RowChoice(word), column or None)
 
     def __str__(self) -> str:
         return self.which if self.column is None else f"{self.which}:{self.column}"
@@ -132,18 +132,20 @@ class Persons:
     def sentence(self) -> str:
         """In plain words."""
         most = "one row" if self.most == 1 else f"at most {self.most} rows"
-        told = "a column that is not published tells persons apart"
+        person_note = "a column that is not published tells persons apart"
         if self.one_row is not None:
             which, _, column = self.one_row.partition(":")
-            chosen = "a random one" if which == Which.RANDOM else f"the {which}"
+            chosen = "a random one" if which == RowChoice.RANDOM else f"the {which}"
             chosen += f" by {column!r}" if column else ""
-            return f"One row of each person is published, {chosen}, and {self.left_out:,} others are not; {told}."
+            return (
+                f"One row of each person is published, {chosen}, and {self.left_out:,} others are not; {person_note}."
+            )
         if self.surplus is Surplus.DROP:
             return (
                 f"Each person has {most} here; of persons with more, that many were chosen at random, and "
-                f"{self.left_out:,} rows are not published; {told}."
+                f"{self.left_out:,} rows are not published; {person_note}."
             )
-        return f"It was checked that each person has {most}; {told}."
+        return f"It was checked that each person has {most}; {person_note}."
 
     def to_json(self) -> dict[str, Any]:
         """As a manifest has it."""
@@ -155,7 +157,7 @@ class Persons:
         """Read it back from a manifest."""
         one_row = None if written["one_row"] is None else str(written["one_row"])
         if one_row is not None:
-            Which(one_row.partition(":")[0])
+            RowChoice(one_row.partition(":")[0])
         return cls(int(written["most"]), Surplus(written["surplus"]), one_row, int(written["left_out"]))
 
 

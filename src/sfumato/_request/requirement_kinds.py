@@ -24,18 +24,20 @@ REQUESTS: tuple[type[PrivacySpec], ...] = (
 """Every kind of request, in the order in which help lists them."""
 
 
-def asked(given: Mapping[str, Any]) -> PrivacySpec:
+def make_requirement(arguments: Mapping[str, Any]) -> PrivacySpec:
     """The request that was made on the command line, by the parameters that were given."""
 
     def among(flags: Sequence[Flag]) -> dict[str, Any]:
-        return {flag.parameter: given[flag.parameter] for flag in flags if given.get(flag.parameter) is not None}
+        return {
+            flag.parameter: arguments[flag.parameter] for flag in flags if arguments.get(flag.parameter) is not None
+        }
 
-    made = [kind for kind in REQUESTS if among(kind.FLAGS)]
-    beside = [flag for kind in made for flag in kind.BESIDE]
-    made = [kind for kind in made if not all(flag in beside for flag in kind.FLAGS)]
-    if len(made) > 1:
+    kinds = [kind for kind in REQUESTS if among(kind.FLAGS)]
+    beside = [flag for kind in kinds for flag in kind.BESIDE]
+    kinds = [kind for kind in kinds if not all(flag in beside for flag in kind.FLAGS)]
+    if len(kinds) > 1:
         raise SpecError(
-            f"two kinds of request were made, by {made[0].GIVEN_BY} and by {made[1].GIVEN_BY}; make one of them."
+            f"two kinds of request were made, by {kinds[0].GIVEN_BY} and by {kinds[1].GIVEN_BY}; make one of them."
         )
-    kind = made[0] if made else REQUESTS[0]
+    kind = kinds[0] if kinds else REQUESTS[0]
     return kind.of_flags(among((*kind.FLAGS, *kind.BESIDE)))

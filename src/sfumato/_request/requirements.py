@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from sfumato._core.cell_values import Value, display
-from sfumato._core.exact_numbers import SMALLEST_PRIOR, Exact, coarse_share, exact, root_below
+from sfumato._core.exact_numbers import SMALLEST_PRIOR, Exact, find_root_below, parse_exact, round_share_down
 from sfumato._core.option_fields import Flag
-from sfumato._core.small_text_files import matched, values_with
+from sfumato._core.small_text_files import match_to_domain, read_value_entries
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS
 from sfumato.errors import InfeasibleError, SpecError
@@ -78,7 +78,7 @@ class PrivacySpec(ABC):
         """The request itself, where it is given by the shares of the table."""
         return self
 
-    def lent(self, kind: type[Lent]) -> Lent | None:
+    def lent(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
         """A request of another kind that asks for at least as much; None where there is none."""
         return self if isinstance(self, kind) else None
 
@@ -110,7 +110,7 @@ SEVERAL_ROWS = (
 )
 """Why only some requests and mechanisms hold for persons with several rows."""
 
-Lent = TypeVar("Lent", bound=PrivacySpec)
+AdaptedSpec = TypeVar("AdaptedSpec", bound=PrivacySpec)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -134,8 +134,8 @@ class BreachBound(PrivacySpec):
     rows: int
 
     def __init__(self, prior: Exact, posterior: Exact, rows: int = 1) -> None:
-        object.__setattr__(self, "prior", exact(prior, "the prior"))
-        object.__setattr__(self, "posterior", exact(posterior, "the posterior"))
+        object.__setattr__(self, "prior", parse_exact(prior, "the prior"))
+        object.__setattr__(self, "posterior", parse_exact(posterior, "the posterior"))
         object.__setattr__(self, "rows", rows)
         for name, belief in (("prior", self.prior), ("posterior", self.posterior)):
             if belief.denominator == 1 and 1 < belief < 100:  # noqa: PLR2004 - what percent can be
@@ -199,7 +199,7 @@ class BreachBound(PrivacySpec):
     @property
     def amplification(self) -> Fraction:
         """The largest factor by which one published value may multiply anybody's odds; exact, above 1."""
-        return root_below(self.whole, self.rows)
+        return find_root_below(self.whole, self.rows)
 
     def for_rows(self, rows: int) -> BreachBound:
         """The bound of a person, shared out among the rows."""
@@ -265,8 +265,8 @@ class BreachBoundPerValue(PrivacySpec):
     def of_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
         """The request behind the bounds of a design; None where no value has one that was asked for."""
         pairs = zip(values, bounds, strict=True)
-        found = {value: bound for value, bound in pairs if bound is not None and bound.asked is not None}
-        return cls(found) if found else None
+        bounds_by_value = {value: bound for value, bound in pairs if bound is not None and bound.asked is not None}
+        return cls(bounds_by_value) if bounds_by_value else None
 
     @classmethod
     def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
@@ -280,7 +280,7 @@ class BreachBoundPerValue(PrivacySpec):
         factor, total = Tolerance(tolerance).factor, histogram.total
         bounds: dict[Value, BreachBound] = {}
         for value, count in zip(histogram.values, histogram.counts, strict=True):
-            prior = coarse_share(count, total)
+            prior = round_share_down(count, total)
             if factor * prior < 1:
                 bounds[value] = BreachBound(prior, factor * prior) if prior else BreachBound.of_odds(factor)
         if not bounds:
@@ -294,7 +294,7 @@ class BreachBoundPerValue(PrivacySpec):
     def read(cls, path: Path) -> Self:
         """Read a CSV with the columns value, prior and posterior; an empty value is the missing one."""
         bounds = {}
-        for value, row in values_with(path, ("prior", "posterior")).items():
+        for value, row in read_value_entries(path, ("prior", "posterior")).items():
             try:
                 bounds[value] = BreachBound(row["prior"].strip(), row["posterior"].strip())
             except SpecError as error:
@@ -309,8 +309,8 @@ class BreachBoundPerValue(PrivacySpec):
     @property
     def brief(self) -> str:
         """Its numbers, in a few words."""
-        made = {each.brief for each in self.bounds.values()}
-        return f"each {made.pop()}" if len(made) == 1 else f"{len(self.bounds)} values: a bound each"
+        briefs = {bound.brief for bound in self.bounds.values()}
+        return f"each {briefs.pop()}" if len(briefs) == 1 else f"{len(self.bounds)} values: a bound each"
 
     @property
     def sentence(self) -> str:
@@ -319,14 +319,14 @@ class BreachBoundPerValue(PrivacySpec):
 
     def to_json(self) -> dict[str, Any]:
         """Each bound by its value."""
-        return {"bounds": {display(value): f"{each.prior} {each.posterior}" for value, each in self.bounds.items()}}
+        return {"bounds": {display(value): f"{bound.prior} {bound.posterior}" for value, bound in self.bounds.items()}}
 
     def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
         """Itself, if every bound is for a value of the table."""
         self.of(histogram.values)
         return self
 
-    def lent(self, kind: type[Lent]) -> Lent | None:
+    def lent(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
         """As one bound for all values: that of the smallest amplification asks for more of every value.
 
         No share has a smaller one than the tolerance itself, which is lent instead: it tells nothing about shares.
@@ -352,11 +352,11 @@ class BreachBoundPerValue(PrivacySpec):
 
     def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """The posterior of each value's bound."""
-        return [Fraction(1) if each is None else each.posterior for each in self.of(values)]
+        return [Fraction(1) if bound is None else bound.posterior for bound in self.of(values)]
 
     def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
         """The bound of each value of a domain; a value that is no text may be named by its text."""
-        return matched(self.bounds, values, "bound")
+        return match_to_domain(self.bounds, values, "bound")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -376,7 +376,7 @@ class Tolerance(PrivacySpec):
     factor: Fraction = field()
 
     def __init__(self, factor: Exact) -> None:
-        object.__setattr__(self, "factor", exact(factor, "the tolerance"))
+        object.__setattr__(self, "factor", parse_exact(factor, "the tolerance"))
         if self.factor <= 1:
             raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import Value, display, to_json
-from sfumato._core.small_text_files import lines
-from sfumato._core.suggestions import NEAR, no_such
-from sfumato._request.hierarchy import Hierarchy, level_name
+from sfumato._core.small_text_files import read_csv_lines
+from sfumato._core.suggestions import NEAR, explain_missing_name
+from sfumato._request.hierarchy import Hierarchy, format_level_name
 from sfumato._request.person_rows import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.errors import SchemaError
 
@@ -82,7 +82,7 @@ class Bins:
     @property
     def values(self) -> tuple[Edge, ...]:
         """The edges as numbers or dates; a date among times is its midnight."""
-        parsed = tuple(_edge(edge) for edge in self.edges)
+        parsed = tuple(_parse_edge(edge) for edge in self.edges)
         if not any(isinstance(edge, datetime.datetime) for edge in parsed):
             return parsed
         return tuple(
@@ -96,7 +96,7 @@ class Bins:
         return tuple(f"[{low},{high}{']' if (low, high) == pairs[-1] else ')'}" for low, high in pairs)
 
 
-def _edge(text: str) -> Edge:
+def _parse_edge(text: str) -> Edge:
     for read in (int, float, datetime.date.fromisoformat, datetime.datetime.fromisoformat):
         try:
             edge: Edge = read(text)
@@ -143,7 +143,7 @@ class Schema:
             raise SchemaError(
                 f"a hierarchy was given for {other!r}; only a sensitive column that is protected alone can have one."
             )
-        declared = {name: each.domain for name, each in self.hierarchies.items()}
+        declared = {name: hierarchy.domain for name, hierarchy in self.hierarchies.items()}
         object.__setattr__(self, "domains", {**self.domains, **declared})
         if lacking := next((name for name in self.publish_at if name not in self.hierarchies), None):
             raise SchemaError(
@@ -151,7 +151,11 @@ class Schema:
                 f"(--hierarchy {lacking}=FILE)."
             )
         levels = [(name, self.hierarchies[name], level) for name, level in self.publish_at.items()]
-        spelt = {name: each.levels[each.number(level)] for name, each, level in levels if each.number(level)}
+        spelt = {
+            name: hierarchy.levels[hierarchy.number(level)]
+            for name, hierarchy, level in levels
+            if hierarchy.number(level)
+        }
         object.__setattr__(self, "publish_at", spelt)  # the finest level is that of the values: nothing to do
         if self.person is None and not self.person_rows.is_plain:
             raise SchemaError(
@@ -193,12 +197,12 @@ class Schema:
         one_row: OneRow | str | None = None,
     ) -> Schema:
         """Make a schema from lists of column names; a column with two roles is refused."""
-        together = _names(compound)
+        together = _list_names(compound)
         named = [
-            (Role.SENSITIVE, (*_names(sensitive), *together)),
-            (Role.IDENTIFIER, _names(identifier)),
-            (Role.PERSON, _names(person or ())),
-            (Role.DROPPED, _names(drop)),
+            (Role.SENSITIVE, (*_list_names(sensitive), *together)),
+            (Role.IDENTIFIER, _list_names(identifier)),
+            (Role.PERSON, _list_names(person or ())),
+            (Role.DROPPED, _list_names(drop)),
         ]
         roles: dict[str, Role] = {}
         for role, names in named:
@@ -211,7 +215,7 @@ class Schema:
             raise SchemaError(
                 f"column {both[0]!r} has both a domain and a hierarchy, whose first level is its domain; give one."
             )
-        read_domains = {name: _domain(name, values) for name, values in (domains or {}).items()}
+        read_domains = {name: _read_declared_domain(name, values) for name, values in (domains or {}).items()}
         read_bins = {name: Bins.of(edges) for name, edges in (bins or {}).items()}
         chosen = OneRow.parse(one_row) if isinstance(one_row, str) else one_row
         return cls(
@@ -219,12 +223,12 @@ class Schema:
             read_domains,
             read_bins,
             NullPolicy(nulls),
-            frozenset(_names(keep)),
+            frozenset(_list_names(keep)),
             together,
             person_rows=PersonRows(rows_per_person, Surplus(surplus), chosen),
             hierarchies={
-                name: each if isinstance(each, Hierarchy) else Hierarchy.read(each)
-                for name, each in (hierarchies or {}).items()
+                name: hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.read(hierarchy)
+                for name, hierarchy in (hierarchies or {}).items()
             },
             publish_at=publish_at or {},
         )
@@ -318,13 +322,18 @@ class Schema:
         ordering = () if chosen is None or chosen.column is None else (chosen.column,)
         for name in (*self.roles, *self.domains, *self.bins, *self.confirmed, *ordering):
             if name not in columns:
-                raise SchemaError(no_column(name, columns))
+                raise SchemaError(explain_missing_column(name, columns))
         if self.together and self.sensitive.lower() in lowered:
             raise SchemaError(
                 f"the table has a column {self.sensitive!r}, the name of what is sensitive together; rename it."
             )
         hierarchies = {name: self.published_hierarchy(name) for name in self.hierarchies}
-        levels = [level_name(name, level) for name, each in hierarchies.items() if each for level in each.levels]
+        levels = [
+            format_level_name(name, level)
+            for name, hierarchy in hierarchies.items()
+            if hierarchy
+            for level in hierarchy.levels
+        ]
         if taken := next((level for level in levels if level.lower() in lowered), None):
             raise SchemaError(f"the table has a column {taken!r}, the name of a level of the hierarchy; rename one.")
         if not any(self.role(name) is Role.PUBLIC for name in columns):
@@ -343,16 +352,16 @@ class Schema:
                 )
 
 
-def no_column(name: str, columns: Iterable[str], said: str = "the table has no column") -> str:
+def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:
     """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
-    return no_such(name, list(columns), said, most=NAMED_COLUMNS, near=NEAR)
+    return explain_missing_name(name, list(columns), opening, most=NAMED_COLUMNS, near=NEAR)
 
 
-def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+def _list_names(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _domain(column: str, values: Sequence[Value] | Path) -> tuple[Value, ...]:
+def _read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[Value, ...]:
     if isinstance(values, Path):
         return read_domain(values)
     if isinstance(values, str):
@@ -366,7 +375,7 @@ def read_domain(path: Path) -> tuple[str | None, ...]:
     A first line that says `value` is a header.
     """
     unlike = f"the domain file {str(path)!r} cannot be read; check its quotes."
-    rows = lines(path, SchemaError, unlike, "the domain file", is_list=True)
+    rows = read_csv_lines(path, SchemaError, unlike, "the domain file", is_list=True)
     if wide := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
         raise SchemaError(
             f"line {wide} of the domain file {str(path)!r} has several fields; write one value a line, in quotes if it "

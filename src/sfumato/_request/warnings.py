@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import NoticeError, SpecError
 
 Figure = int | float | str
@@ -48,7 +48,7 @@ class Notice:
     """The numbers of the sentence by their names."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sentence", printable(self.sentence))
+        object.__setattr__(self, "sentence", escape_unprintable(self.sentence))
 
     def __str__(self) -> str:
         return self.sentence
@@ -66,15 +66,15 @@ class NoticeWarning(UserWarning):
         self.notice = notice
 
 
-def check_codes(asked: Iterable[str], known: Collection[str]) -> None:
+def check_codes(codes: Iterable[str], known_codes: Collection[str]) -> None:
     """Refuse a code that no notice has: a check that can never fail would be taken for one that passed."""
-    if unknown := next((code for code in asked if code not in known), None):
-        raise SpecError(f"no notice has the code {unknown!r}; there are {', '.join(known)}.")
+    if unknown := next((code for code in codes if code not in known_codes), None):
+        raise SpecError(f"no notice has the code {unknown!r}; there are {', '.join(known_codes)}.")
 
 
-def check_notices(found: Iterable[Notice], stopping: Collection[str]) -> None:
+def check_notices(notices: Iterable[Notice], stopping: Collection[str]) -> None:
     """Stop where notices came up that must not."""
-    if met := [notice for notice in found if notice.code in stopping]:
-        named = ", ".join(f"{each.code} ({each.column!r})" if each.column else each.code for each in met)
+    if met := [notice for notice in notices if notice.code in stopping]:
+        named = ", ".join(f"{notice.code} ({notice.column!r})" if notice.column else notice.code for notice in met)
         one = "this notice came up, which was" if len(met) == 1 else "these notices came up, which were"
         raise NoticeError(f"{one} to stop everything: {named}; nothing was written.", met)

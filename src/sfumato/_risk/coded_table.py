@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.arrays import Codes, Counts
-from sfumato._core.cell_values import field_type, plain_type
+from sfumato._core.cell_values import field_type, simplify_type
 from sfumato._core.object_store import Address
 from sfumato._core.ordered_threads import read_ahead
 from sfumato._engines.engine import BATCH_ROWS, Progress
 from sfumato._profile.table_profile import ColumnProfile
 from sfumato._readers.sources import Source
-from sfumato._records.column_codes import local_codes
+from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import MANIFEST, Manifest
 from sfumato._release.manifest_reader import LARGEST_MANIFEST
 from sfumato._release.release_folder import read_folder, release_folder, unpack
@@ -65,38 +65,38 @@ def can_be_coded(kind: pa.DataType) -> bool:
     return is_named or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind)
 
 
-def coded_columns(source: Source, names: Sequence[str], progress: Progress) -> dict[str, CodedValues]:
+def read_coded_columns(source: Source, names: Sequence[str], progress: Progress) -> dict[str, CodedValues]:
     """Read some columns of a table; all of them at once, as codes where the source has them so."""
     batches, rows = [], 0
     for batch in read_ahead(source.batches(names, BATCH_ROWS)):
         batches.append(batch)
         rows += batch.num_rows
         progress("reading", rows, source.rows)
-    found = {}
+    columns_by_name = {}
     for number, name in enumerate(names):
         pieces = [batch.column(number) for batch in batches] or [pa.array([], source.schema.field(name).type)]
-        found[name] = _coded(name, pieces)
+        columns_by_name[name] = _encode_column(name, pieces)
         progress("coding", rows * (number + 1) // len(names), rows)
-    return found
+    return columns_by_name
 
 
-def _joinable(piece: pa.Array) -> pa.Array:
+def _make_joinable(piece: pa.Array) -> pa.Array:
     """A piece of a column with room for the values of all pieces; nothing but missing values are texts."""
     texts = piece.cast(pa.string()) if pa.types.is_null(piece.type) else piece
-    encoded = texts.dictionary_encode() if pa.types.is_string(plain_type(texts.type)) else texts
+    encoded = texts.dictionary_encode() if pa.types.is_string(simplify_type(texts.type)) else texts
     if not pa.types.is_dictionary(encoded.type):
         return encoded
     return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), encoded.dictionary)
 
 
-def _coded(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
+def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
     """The codes of a whole column, in the order of its values and without those that a dictionary only lists."""
     try:
-        column = pa.chunked_array(list(map(_joinable, pieces))).unify_dictionaries().combine_chunks()
+        column = pa.chunked_array(list(map(_make_joinable, pieces))).unify_dictionaries().combine_chunks()
         column.validate(full=True)
     except pa.ArrowException as error:
         raise SourceError(f"column {name!r} is damaged: its values cannot be read.") from error
-    codes, values = local_codes(column)
+    codes, values = encode_batch_values(column)
     counts = np.bincount(codes, minlength=len(values) + 1)
     order = pc.sort_indices(values).to_numpy()
     order = order[counts[order] > 0]
@@ -106,7 +106,7 @@ def _coded(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
 
 
 @contextmanager
-def opened_release(table: Any) -> Iterator[tuple[Path, Manifest] | None]:
+def open_containing_release(table: Any) -> Iterator[tuple[Path, Manifest] | None]:
     """The release that a path is, or that a file lies in, with its folder; None for any other table.
 
     A folder with another Data Package is none.

@@ -13,17 +13,17 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.cell_values import field_type, plain_type
+from sfumato._core.cell_values import field_type, simplify_type
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._planning.plan_file import PlanFile
 from sfumato._profile.batch_preparation import Preparation
-from sfumato._profile.declared_domains import groups_of, typed_domain
+from sfumato._profile.declared_domains import list_groups, make_typed_domain
 from sfumato._profile.persons import Grouping
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
 from sfumato._readers.sources import Source
-from sfumato._records.column_codes import dense
+from sfumato._records.column_codes import decode_dictionary
 from sfumato._release.manifest_entries import read_merged, read_missing, read_published_at
 from sfumato._release.manifest_reader import load_json
 from sfumato._request.hierarchy import Hierarchy
@@ -33,7 +33,7 @@ from sfumato._verify.file_checks import PERSONS, verify_folder
 from sfumato._verify.manifest_view import Written
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import read as read_law
-from sfumato._verify.reference_distributions.reference_distribution import Law
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.row_order import check_order
 from sfumato._verify.verification import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
@@ -62,21 +62,21 @@ def verify(
         raise SpecError("a hierarchy tells which values of a table were published; name the table too (--original).")
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
-    found = verify_folder(folder)
-    is_intact = found.checks[0].passed  # the files come first, and without them there is nothing to compare
+    file_verification = verify_folder(folder)
+    is_intact = file_verification.checks[0].passed  # the files come first, and without them there is nothing to compare
     if original is None or not is_intact:
-        return found
-    with original_rows(folder, original, plan_file, read=read) as rows:
-        groups = hierarchy_groups(rows.written, hierarchies or {})
+        return file_verification
+    with open_original(folder, original, plan_file, read=read) as rows:
+        groups = match_hierarchy_groups(rows.written, hierarchies or {})
         compared = verify_original(folder, rows, groups)
-        return Verification((*found.checks, *rows.checks, *compared.checks))
+        return Verification((*file_verification.checks, *rows.checks, *compared.checks))
 
 
 @dataclass(frozen=True)
 class OriginalRows:
     """The rows of a table that were published, as the table has them."""
 
-    law: Law
+    law: ReferenceDistribution
     written: Written
     """What the release says."""
     source: Source
@@ -89,32 +89,32 @@ class OriginalRows:
 
 
 @contextmanager
-def original_rows(
+def open_original(
     folder: Path, original: Any, plan_file: str | Path | None, *, read: ReadOptions = AS_USUAL
 ) -> Iterator[OriginalRows]:
     """Open the table that a release was made from, for as long as it is looked at."""
     law, written = read_law(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
-        text, missing = (*read.text, *text_columns(written)), read_missing(written.ours)
+        text, missing = (*read.text, *list_text_columns(written)), read_missing(written.ours)
         table = open_source(original, private / "spool", read=replace(read, text=text, missing=missing))
-        source, checks = _published(written, table, private, plan_file)
+        source, checks = _select_published_rows(written, table, private, plan_file)
         yield OriginalRows(law, written, source, tuple(checks), table.rows, private)
 
 
-def _published(
+def _select_published_rows(
     written: Written, source: Source, private: Path, plan_file: str | Path | None
 ) -> tuple[Source, list[Check]]:
     """The rows of the original that were published, with a check of the persons where the plan file tells them."""
-    said, plan = written.persons, None if plan_file is None else PlanFile.read(Path(plan_file))
+    persons, plan = written.persons, None if plan_file is None else PlanFile.read(Path(plan_file))
     if plan is not None and plan.fingerprint != source.fingerprint():
         raise ReleaseFormatError(
             "the plan file belongs to another table than this one, or the table has changed since; name the table that "
             "was published, and its plan file."
         )
-    if said is None:
+    if persons is None:
         return source, []
-    if plan is None and not said.chooses:
+    if plan is None and not persons.chooses:
         return source, []  # which column tells persons apart is not published, and was checked when it was
     if plan is None:
         raise SpecError(
@@ -125,17 +125,17 @@ def _published(
         return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
     column, rows = plan.persons
     chosen, left_out = Grouping(LocalEngine(), source, column, private).checked(rows, plan.table_draws)
-    is_same = Persons.of(rows, left_out, written.public) == said
-    words = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
-    found = "as the release says." if is_same else "which is not how the release says; is this its plan file?"
-    return chosen, [Check(PERSONS, is_same, f"{words}, {found}")]
+    is_same = Persons.of(rows, left_out, written.public) == persons
+    sentence = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
+    verdict = "as the release says." if is_same else "which is not how the release says; is this its plan file?"
+    return chosen, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
 
 
 Groups = Mapping[str, tuple[pa.Array, pa.Array]]
 """For a column that was published at a level: the values of the original, and the group of each."""
 
 
-def hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
+def match_hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
     """What is in the place of which values, by hierarchies that are those of the release, in any order of their lines.
 
     Those of a release of values are compared as well, and change nothing.
@@ -146,28 +146,30 @@ def hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy | Pat
             f"the release has groups in the place of {lacking!r}; give the hierarchy that tells which is whose "
             f"(--hierarchy {lacking}=FILE)."
         )
-    found = {}
-    for name, given in hierarchies.items():
+    groups_by_column = {}
+    for name, hierarchy_source in hierarchies.items():
         if name not in levels and name not in published:
             raise SpecError(f"the release has no hierarchy of {name!r}; leave --hierarchy {name}=FILE out.")
-        hierarchy = (given if isinstance(given, Hierarchy) else Hierarchy.read(given)).missing_last
-        domain = typed_domain(
+        hierarchy = (
+            hierarchy_source if isinstance(hierarchy_source, Hierarchy) else Hierarchy.read(hierarchy_source)
+        ).missing_last
+        domain = make_typed_domain(
             name, hierarchy.domain, is_text=name not in levels and written.naming.types == ("string",)
         )
         number = hierarchy.number(levels[name]) if name in levels else 0
         typed = hierarchy.with_values([*domain.to_pylist(), None][: len(hierarchy.paths)])
         if set(typed.groups(number)) - {None} != set(written.domain) - {None}:
-            said = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
-            raise SpecError(f"the hierarchy has other {said} than the release; name its own.")
+            group_label = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
+            raise SpecError(f"the hierarchy has other {group_label} than the release; name its own.")
         above = typed.above(number)
-        if _as_told(None if above is None else above.to_json()) != _as_told(published.get(name)):
+        if _parse_hierarchy(None if above is None else above.to_json()) != _parse_hierarchy(published.get(name)):
             raise SpecError(f"the hierarchy has other levels or groups of {name!r} than the release; name its own.")
         if name in levels:
-            found[name] = (domain, groups_of(hierarchy, levels[name]))
-    return found
+            groups_by_column[name] = (domain, list_groups(hierarchy, levels[name]))
+    return groups_by_column
 
 
-def _as_told(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], set[tuple[Any, ...]]]:
+def _parse_hierarchy(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], set[tuple[Any, ...]]]:
     """The levels of a hierarchy in JSON, and the groups of each value; nothing of none."""
     return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 
@@ -191,7 +193,7 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
     return Verification(checks)
 
 
-def original_schema(written: Written, columns: Sequence[str]) -> Schema:
+def make_original_schema(written: Written, columns: Sequence[str]) -> Schema:
     """The schema under which the original was published, as far as the manifest tells."""
     ours, sensitive = written.ours, written.names
     published = [*written.public, *sensitive]
@@ -205,40 +207,43 @@ def original_schema(written: Written, columns: Sequence[str]) -> Schema:
     return Schema(roles, bins=bins, nulls=nulls, compound=compound, merged=read_merged(ours))
 
 
-def text_columns(written: Written) -> list[str]:
+def list_text_columns(written: Written) -> list[str]:
     """The columns that a CSV original is read as text for: texts, and what is sensitive, whose type is its domain's."""
     texts = [name for name, kind in written.fields.items() if kind == "string"]
     return [name for name in (*texts, *written.names) if name not in written.ours["bins"]]
 
 
-def released_types(folder: Path, written: Written, source: pa.Schema) -> dict[str, pa.Array]:
+def find_released_types(folder: Path, written: Written, source: pa.Schema) -> dict[str, pa.Array]:
     """What is sensitive as the domain of the release has it, and public columns whose type is another than there."""
-    found = {}
+    column_types = {}
     for number, name in enumerate(written.names):
         if name not in written.ours["bins"]:
-            found[name] = written.naming.part(number).drop_null().unique()
+            column_types[name] = written.naming.part(number).drop_null().unique()
     published = pq.read_schema(folder / written.records[0])
     for name in written.public:
-        kind = plain_type(published.field(name).type)
+        kind = simplify_type(published.field(name).type)
         if name not in written.ours["bins"] and field_type(kind) != field_type(source.field(name).type):
-            found[name] = pa.array([], type=kind)
-    return {name: domain for name, domain in found.items() if not pa.types.is_null(domain.type)}
+            column_types[name] = pa.array([], type=kind)
+    return {name: domain for name, domain in column_types.items() if not pa.types.is_null(domain.type)}
 
 
-def prepared_rows(
+def prepare_rows(
     folder: Path, written: Written, source: Source, groups: Groups
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The rows of the original as they were published, but for what is sensitive, which is true: types and batches."""
-    schema = original_schema(written, source.schema.names)
+    schema = make_original_schema(written, source.schema.names)
     names = (*written.public, *written.names)
-    domains = {**released_types(folder, written, source.schema), **{name: each[0] for name, each in groups.items()}}
-    preparation = Preparation(schema, names, domains, {name: each[1] for name, each in groups.items()})
+    domains = {
+        **find_released_types(folder, written, source.schema),
+        **{name: group_pair[0] for name, group_pair in groups.items()},
+    }
+    preparation = Preparation(schema, names, domains, {name: group_pair[1] for name, group_pair in groups.items()})
     prepared = preparation.types(source.schema)
     types = pa.schema([prepared.field(name) for name in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in source.batches(names, BATCH_ROWS):
-            columns = [dense(column) for column in preparation(batch).columns]
+            columns = [decode_dictionary(column) for column in preparation(batch).columns]
             yield pa.RecordBatch.from_arrays(columns, schema=types)
 
     return types, batches()
@@ -246,7 +251,7 @@ def prepared_rows(
 
 def _load(connection: Connection, folder: Path, written: Written, source: Source, groups: Groups) -> None:
     """Bring the prepared original into DuckDB, which spills to disk where it is large."""
-    connection.register("stream", pa.RecordBatchReader.from_batches(*prepared_rows(folder, written, source, groups)))
+    connection.register("stream", pa.RecordBatchReader.from_batches(*prepare_rows(folder, written, source, groups)))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
     for view, files in zip(("release", "beside"), (written.records, written.shown.FILES[1:]), strict=True):
         if files:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.digests import Each, file_digest
-from sfumato._parquet.footer import page_sizes, read_footer, tells_more
+from sfumato._core.digests import FileMapper, compute_file_digest
+from sfumato._parquet.footer import has_extra_metadata, page_sizes, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
-from sfumato._records.column_codes import published_type
+from sfumato._records.column_codes import describe_type
 from sfumato._release.csv_copies import copy_digest
 from sfumato._release.file_validation import AGAIN, check_page
 from sfumato._release.manifest import COPIES, FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, copy_name
@@ -22,7 +22,7 @@ from sfumato._request.accepted_risks import Accepted
 from sfumato._request.person_rows import UNCHECKED
 from sfumato._verify.manifest_view import Written
 from sfumato._verify.reference_distributions import read
-from sfumato._verify.reference_distributions.reference_distribution import Law
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.verification import Check, Verification
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError
 
@@ -32,22 +32,22 @@ ACCEPTED = "accepted"
 README_TEXT = "readme"
 
 
-def verify_folder(folder: Path, each: Each = map, *, are_ours: bool = False) -> Verification:
+def verify_folder(folder: Path, apply_each: FileMapper = map, *, are_ours: bool = False) -> Verification:
     """Check the files of a release directory against its manifest, and the promise against its design.
 
-    `each` may read several files at once. Files that were just written here are looked into while their digests are
-    made; those of others only when the digests are right, because what was damaged may not be readable at all.
+    `apply_each` may read several files at once. Files that were just written here are looked into while their digests
+    are made; those of others only when the digests are right, because what was damaged may not be readable at all.
     """
     json = load_json(folder)
     try:
         law, written = read(json)
         if are_ours:
             with ThreadPoolExecutor(1) as other:
-                digests = other.submit(_check_files, folder, written, each)
-                checks = _checks(folder, law, written)
+                digests = other.submit(_check_files, folder, written, apply_each)
+                checks = _run_checks(folder, law, written)
             return Verification((digests.result(), *checks))
-        files = _check_files(folder, written, each)
-        return Verification((files, *(_checks(folder, law, written) if files.passed else ())))
+        files = _check_files(folder, written, apply_each)
+        return Verification((files, *(_run_checks(folder, law, written) if files.passed else ())))
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk, and not of what is on it
             raise
@@ -58,7 +58,7 @@ def verify_folder(folder: Path, each: Each = map, *, are_ours: bool = False) -> 
         raise ReleaseFormatError(f"{MANIFEST} does not describe a release as it should.") from error
 
 
-def _checks(folder: Path, law: Law, written: Written) -> tuple[Check, ...]:
+def _run_checks(folder: Path, law: ReferenceDistribution, written: Written) -> tuple[Check, ...]:
     """All checks but that of the digests."""
     says = written.ours.get("guarantee", law.guarantees[0])
     wrong = f"the mechanism {written.ours['mechanism']!r} does not give {says!r}."
@@ -75,22 +75,24 @@ def _checks(folder: Path, law: Law, written: Written) -> tuple[Check, ...]:
     return (*checks, *_check_readme(folder, written, checks), _check_fitness(written))
 
 
-def _check_files(folder: Path, written: Written, each: Each) -> Check:
+def _check_files(folder: Path, written: Written, apply_each: FileMapper) -> Check:
     resources = {str(resource["path"]): resource for resource in written.json["resources"]}
     wrong = [name for name in resources if not (folder / name).is_file()]
     if not wrong:
-        digests = zip(resources.items(), each(file_digest, [folder / name for name in resources]), strict=True)
+        digests = zip(
+            resources.items(), apply_each(compute_file_digest, [folder / name for name in resources]), strict=True
+        )
         wrong = [name for (name, resource), digest in digests if f"sha256:{digest}" != resource["hash"]]
     if wrong:
         return Check("files", False, f"{wrong[0]} is missing or was changed after publishing.")
     listed = sorted(str(resource["path"]) for resource in written.json["resources"])
     folders = {name.partition("/")[0] for name in listed if "/" in name}
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-    extra = sorted(found - {*listed, *folders, MANIFEST})
+    present_names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    extra = sorted(present_names - {*listed, *folders, MANIFEST})
     needed = (*written.records, *written.shown.FILES[1:], README)
     found_copies = [name for name in listed if name in COPIES]
     tables = [name for name in listed if name not in (*found_copies, README)]
-    copies = sorted({_copied(written, name) for name in tables}) if found_copies else []
+    copies = sorted({_name_copy(written, name) for name in tables}) if found_copies else []
     if extra or found_copies != copies or sorted([*tables, README]) not in (sorted(needed), sorted((*needed, WEIGHTS))):
         if extra:
             return Check(
@@ -100,7 +102,7 @@ def _check_files(folder: Path, written: Written, each: Each) -> Check:
     return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
 
 
-def _copied(written: Written, table: str) -> str:
+def _name_copy(written: Written, table: str) -> str:
     """What the copy of a table is called; the files of the records have one together."""
     return copy_name(written.shown.FILES[0] if table in written.records else table)
 
@@ -110,7 +112,7 @@ def _check_copies(folder: Path, written: Written) -> list[Check]:
     listed = [str(resource["path"]) for resource in written.json["resources"]]
     copies = [name for name in listed if name in COPIES]
     for name in copies:
-        tables = tuple(folder / table for table in written.tables if _copied(written, table) == name)
+        tables = tuple(folder / table for table in written.tables if _name_copy(written, table) == name)
         digest = copy_digest(tables, written.shown, written.naming)
         if f"sha256:{digest}" != written.resource(name)["hash"]:
             return [Check("copies", False, f"{name} does not say what its Parquet file says.")]
@@ -120,9 +122,9 @@ def _check_copies(folder: Path, written: Written) -> list[Check]:
 def _check_schema(folder: Path, written: Written) -> Check:
     for name in written.tables:
         with pq.ParquetFile(folder / name) as file:
-            found = [(column.name, published_type(column.type)) for column in file.schema_arrow]
+            file_columns = [(column.name, describe_type(column.type)) for column in file.schema_arrow]
         fields = written.resource(name)["schema"]["fields"]
-        if found != [(field["name"], field["type"]) for field in fields]:
+        if file_columns != [(field["name"], field["type"]) for field in fields]:
             return Check("schema", False, f"{name} has other columns or types than the manifest says.")
     return Check("schema", True, "columns and types are those of the manifest.")
 
@@ -136,7 +138,7 @@ def _check_metadata(folder: Path, written: Written) -> Check:
     for name in written.tables:
         try:
             footer = read_footer(folder / name)
-            is_telling, size = tells_more(footer), (folder / name).stat().st_size
+            is_telling, size = has_extra_metadata(footer), (folder / name).stat().st_size
             for unpacked in page_sizes(folder / name, footer):
                 check_page(name, unpacked, size)
         except ThriftError as error:
@@ -146,7 +148,7 @@ def _check_metadata(folder: Path, written: Written) -> Check:
     return Check("metadata", True, "the files carry no statistics and no metadata.")
 
 
-def _check_weights(folder: Path, law: Law, written: Written) -> Check:
+def _check_weights(folder: Path, law: ReferenceDistribution, written: Written) -> Check:
     if WEIGHTS not in written.tables:
         why = law.without_weights(written)
         return Check("weights", why is not None, why or f"{WEIGHTS} is missing.")
@@ -168,11 +170,11 @@ def _check_persons(written: Written) -> Check:
 
 def _check_accepted(written: Written) -> Check:
     """What the publisher went on with in spite of a warning, in words: nothing that could fail, but to be read."""
-    given = written.ours.get("accepted")
-    if given is None:
+    accepted_json = written.ours.get("accepted")
+    if accepted_json is None:
         return Check(ACCEPTED, True, "the release does not say what its publisher accepted.")
-    said = Accepted.from_json(given).sentences(written.naming.together)
-    return Check(ACCEPTED, True, " ".join(said) or "nothing was accepted in spite of a warning.")
+    sentences = Accepted.from_json(accepted_json).sentences(written.naming.together)
+    return Check(ACCEPTED, True, " ".join(sentences) or "nothing was accepted in spite of a warning.")
 
 
 def _check_readme(folder: Path, written: Written, others: Sequence[Check]) -> list[Check]:

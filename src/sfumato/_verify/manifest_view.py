@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import Value, values_from_json
-from sfumato._core.ordered_threads import ordered, read_ahead
-from sfumato._records import Naming, Shown
-from sfumato._records.sql_quoting import quoted
+from sfumato._core.ordered_threads import map_in_order, read_ahead
+from sfumato._records import Naming, RecordEncoding
+from sfumato._records.sql_quoting import quote_name
 from sfumato._release.manifest import KNOWN_FILES
 from sfumato._release.manifest_reader import record_resources
 from sfumato._request.person_rows import Persons
@@ -38,39 +38,39 @@ class Written:
     """A manifest as JSON, and what a record of its release shows."""
 
     json: Mapping[str, Any]
-    shown: Shown
+    shown: RecordEncoding
     hidden: frozenset[str] = frozenset()
     """Columns of the records that are left out of account."""
 
     @property
     def ours(self) -> Mapping[str, Any]:
         """What sfumato adds to a Data Package."""
-        found: Mapping[str, Any] = self.json["sfumato"]
-        return found
+        section: Mapping[str, Any] = self.json["sfumato"]
+        return section
 
     @property
     def design(self) -> Mapping[str, Any]:
         """The design, with rationals as they are written."""
-        found: Mapping[str, Any] = self.ours["design"]
-        return found
+        design_json: Mapping[str, Any] = self.ours["design"]
+        return design_json
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the sensitive columns; format 1 had one."""
-        given = self.ours["sensitive"]
-        return (given,) if isinstance(given, str) else tuple(given)
+        sensitive_names = self.ours["sensitive"]
+        return (sensitive_names,) if isinstance(sensitive_names, str) else tuple(sensitive_names)
 
     @cached_property
     def persons(self) -> Persons | None:
         """How persons were checked; formats 1 and 2 do not say."""
-        given = self.ours.get("persons")
-        return None if given is None else Persons.from_json(given)
+        persons_json = self.ours.get("persons")
+        return None if persons_json is None else Persons.from_json(persons_json)
 
     @cached_property
     def fields(self) -> Mapping[str, str]:
         """The types of the columns of the records, by their names."""
         fields = self.resource(self.records[0])["schema"]["fields"]
-        return {each["name"]: each["type"] for each in fields if each["name"] not in self.hidden}
+        return {column["name"]: column["type"] for column in fields if column["name"] not in self.hidden}
 
     @cached_property
     def domain(self) -> tuple[Value, ...]:
@@ -104,7 +104,7 @@ class Written:
     @property
     def public_columns(self) -> list[str]:
         """The public columns, quoted for SQL."""
-        return [quoted(name) for name in self.public]
+        return [quote_name(name) for name in self.public]
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
@@ -120,8 +120,8 @@ class Written:
 
     def resource(self, name: str) -> Mapping[str, Any]:
         """The description of one file."""
-        found: Mapping[str, Any] = {resource["path"]: resource for resource in self.json["resources"]}[name]
-        return found
+        entry: Mapping[str, Any] = {resource["path"]: resource for resource in self.json["resources"]}[name]
+        return entry
 
     def by_column(self) -> list[Written]:
         """Columns that are protected each for itself, as one manifest for each of them.
@@ -130,14 +130,14 @@ class Written:
         """
         if "domains" not in self.design:
             return [self]
-        found = []
+        column_entries = []
         for name, kind, domain in zip(self.names, self.ours["types"], self.design["domains"], strict=True):
             design = {key: value for key, value in self.design.items() if key != "domains"}
             alone = {**self.ours, "sensitive": [name], "types": [kind], "design": {**design, "domain": domain}}
-            found.append(
+            column_entries.append(
                 replace(self, json={**self.json, "sfumato": alone}, hidden=frozenset(self.names) - frozenset({name}))
             )
-        return found
+        return column_entries
 
     def batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
         """Some columns of the records, or of another table, group by group; texts by dictionaries, quick to count.
@@ -159,7 +159,7 @@ class Written:
     ) -> Iterator[Result]:
         """What becomes of each of these batches; several are worked on at once."""
         with ThreadPoolExecutor(THREADS) as pool:
-            yield from ordered(pool, THREADS, work, self.batches(folder, columns))
+            yield from map_in_order(pool, THREADS, work, self.batches(folder, columns))
 
     def outside(self, name: str) -> Check:
         """A check fails because the original holds what the release cannot have been made from."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.arrays import Floats
-from sfumato._records.sql_quoting import quoted
+from sfumato._records.sql_quoting import quote_name
 from sfumato._verify.manifest_view import Written
 
 Connection = duckdb.DuckDBPyConnection
@@ -26,7 +26,7 @@ WHOLE = "NULL"
 """The grouping that puts all records into one group, whose value is missing."""
 
 
-def coarse_columns(connection: Connection, written: Written) -> list[str]:
+def list_coarse_columns(connection: Connection, written: Written) -> list[str]:
     """The public columns of few values, as texts: times with a zone or in nanoseconds are nothing to Python."""
     columns = written.public_columns
     counts = ", ".join(f"APPROX_COUNT_DISTINCT({column})" for column in columns)
@@ -34,24 +34,28 @@ def coarse_columns(connection: Connection, written: Written) -> list[str]:
     return [f"CAST({column} AS VARCHAR)" for column, size in zip(columns, sizes, strict=True) if size <= MOST_GROUPS]
 
 
-def held_counts(connection: Connection, written: Written, group: str) -> dict[Any, Floats] | None:
+def count_true_values(connection: Connection, written: Written, group: str) -> dict[Any, Floats] | None:
     """For each value of a grouping, how many records of the original hold each place of the domain.
 
     None if a record holds what is not in the domain.
     """
-    cells = _placed(connection, written, "original", group, "0")
+    cells = _count_by_place(connection, written, "original", group, "0")
     if any(place is None for _, _, place, _ in cells):
         return None
-    return {key: counts[0] for key, counts in _by_cell(cells, len(written.domain)).items()}
+    return {key: counts[0] for key, counts in _arrange_by_sub_table(cells, len(written.domain)).items()}
 
 
-def original_counts(connection: Connection, written: Written) -> list[int] | None:
+def count_original_values(connection: Connection, written: Written) -> list[int] | None:
     """How many records of the original hold each place of the domain; None if one holds what is not in it."""
-    found = held_counts(connection, written, WHOLE)
-    return None if found is None else [int(count) for count in found.get(None, np.zeros(len(written.domain)))]
+    value_counts = count_true_values(connection, written, WHOLE)
+    return (
+        None
+        if value_counts is None
+        else [int(count) for count in value_counts.get(None, np.zeros(len(written.domain)))]
+    )
 
 
-def matched_values(
+def match_values(
     connection: Connection, written: Written, transition: Floats, largest: int = LARGEST_GROUP
 ) -> tuple[int, float, float, float]:
     """Match records with the original by all their public columns together, in small groups.
@@ -63,9 +67,9 @@ def matched_values(
     size = len(transition)
     chances = {"x": np.repeat(np.arange(size), size), "y": np.tile(np.arange(size), size), "p": transition.ravel()}
     connection.register("transition", pa.table(chances).filter(pc.field("p") > 0))
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE people AS {_small_groups(written, largest)}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE people AS {_write_small_groups_sql(written, largest)}")
     for table in ("original", "release"):
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table}_held AS {_held_by_group(table, written)}")
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table}_held AS {_write_group_counts_sql(table, written)}")
     moments = (
         "SELECT a.key, a.place, a.n, SUM(b.n * p) AS mean, SUM(b.n * b.n * p) AS square FROM original_held AS a "
         "JOIN original_held AS b USING (key) JOIN transition ON x = a.place AND y = b.place GROUP BY ALL"
@@ -77,36 +81,36 @@ def matched_values(
     return int(rows or 0), float(agreed or 0), float(mean or 0), float(variance or 0)
 
 
-def _small_groups(written: Written, largest: int) -> str:
+def _write_small_groups_sql(written: Written, largest: int) -> str:
     # Columns of the table get names of ours, because theirs may be any.
     public = ", ".join(f"{name} AS c{number}" for number, name in enumerate(written.public_columns))
     groups = f"SELECT {public} FROM original GROUP BY ALL HAVING COUNT(*) <= {largest} LIMIT {MOST_MATCHED}"
     return f"SELECT *, ROW_NUMBER() OVER () AS key FROM ({groups})"
 
 
-def _held_by_group(table: str, written: Written) -> str:
+def _write_group_counts_sql(table: str, written: Written) -> str:
     """How many records of each small group of a table have each value."""
     public, names = written.public_columns, written.names
     same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.c{number}" for number, name in enumerate(public))
-    value = " AND ".join(f"t.{quoted(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(names))
+    value = " AND ".join(f"t.{quote_name(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(names))
     joined = f"{table} AS t JOIN people AS g ON {same} JOIN domain AS d ON {value}"
     return f"SELECT g.key AS key, d.place AS place, COUNT(*) AS n FROM {joined} GROUP BY ALL"
 
 
-def shown_counts(connection: Connection, written: Written, group: str) -> dict[Any, dict[int, Floats]]:
+def count_published_values(connection: Connection, written: Written, group: str) -> dict[Any, dict[int, Floats]]:
     """For each value of a grouping and each cell, how many records of the release show each place of the domain."""
     column = written.naming.cell
-    cells = _placed(connection, written, "release", group, "0" if column is None else quoted(column))
-    return _by_cell([row for row in cells if row[2] is not None], len(written.domain))
+    cells = _count_by_place(connection, written, "release", group, "0" if column is None else quote_name(column))
+    return _arrange_by_sub_table([row for row in cells if row[2] is not None], len(written.domain))
 
 
-def _placed(
+def _count_by_place(
     connection: Connection, written: Written, table: str, group: str, cell: str
 ) -> list[tuple[Any, int, int | None, int]]:
     """Rows of group, cell, place in the domain (None outside of it) and count."""
     names = written.names
     register_domain(connection, written)
-    symbols = ", ".join(f"{quoted(name)} AS s{number}" for number, name in enumerate(names))
+    symbols = ", ".join(f"{quote_name(name)} AS s{number}" for number, name in enumerate(names))
     counted = f"SELECT {group} AS part, {cell} AS cell, {symbols}, COUNT(*) AS rows FROM {table} GROUP BY ALL"
     matches = " AND ".join(f"s{number} IS NOT DISTINCT FROM v{number}" for number in range(len(names)))
     sql = f"SELECT part, cell, place, rows FROM ({counted}) LEFT JOIN domain ON {matches}"
@@ -119,9 +123,9 @@ def register_domain(connection: Connection, written: Written) -> None:
     connection.register("domain", pa.table({"place": pa.array(range(len(written.domain))), **columns}))
 
 
-def _by_cell(rows: Iterable[tuple[Any, int, int | None, int]], size: int) -> dict[Any, dict[int, Floats]]:
-    found: dict[Any, dict[int, Floats]] = {}
+def _arrange_by_sub_table(rows: Iterable[tuple[Any, int, int | None, int]], size: int) -> dict[Any, dict[int, Floats]]:
+    counts_by_group: dict[Any, dict[int, Floats]] = {}
     for part, cell, place, count in rows:
-        counts = found.setdefault(part, {}).setdefault(cell, np.zeros(size))
+        counts = counts_by_group.setdefault(part, {}).setdefault(cell, np.zeros(size))
         counts[place] += count
-    return found
+    return counts_by_group

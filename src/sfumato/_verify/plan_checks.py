@@ -10,30 +10,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sfumato._core.cell_values import Scalar, display, parts, to_json
+from sfumato._core.cell_values import Scalar, display, split_value, to_json
 from sfumato._planning.predicted_error import Chosen
 from sfumato._request.requirements import PrivacySpec
-from sfumato._verify.reference_distributions import law_of
-from sfumato._verify.reference_distributions.reference_distribution import Coin
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, cell_posteriors
+from sfumato._verify.reference_distributions import find_distribution
+from sfumato._verify.reference_distributions.reference_distribution import ValueRetention
+from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, compute_sub_table_posteriors
 from sfumato.errors import InfeasibleError, InternalError
 from sfumato.mechanisms.capabilities import PlanExplanation
 
 
-def plan_cells(chosen: Chosen) -> list[list[Coin]]:
+def plan_cells(chosen: Chosen) -> list[list[ValueRetention]]:
     """The cells of a plan, each value as the histogram has it; none where the mechanism has no cells."""
-    coins = law_of(chosen.mechanism.name).coins
+    coins = find_distribution(chosen.mechanism.name).coins
     if coins is None:
         return []
-    known = {_key(to_json(value)): value for value in chosen.histogram.values}
+    values_by_key = {_make_key(to_json(value)): value for value in chosen.histogram.values}
     explained = chosen.mechanism.require(PlanExplanation).explain(chosen.plan)
     return [
-        [Coin(known[_key(coin.value)], coin.count, coin.retention) for coin in cell]
+        [ValueRetention(values_by_key[_make_key(coin.value)], coin.count, coin.retention) for coin in cell]
         for cell in coins(explained, chosen.design.to_json(), chosen.histogram.counts)
     ]
 
 
-def _key(written: Any) -> Any:
+def _make_key(written: Any) -> Any:
     return tuple(written) if isinstance(written, list) else written
 
 
@@ -42,12 +42,16 @@ def check_cells(chosen: Chosen, spec: PrivacySpec) -> None:
     bound, total = spec.bound, chosen.histogram.total
     if bound is None:
         return
-    held = zip(chosen.histogram.values, chosen.histogram.counts, strict=True)
-    protected = {value for value, count in held if Fraction(count, total) <= bound.prior}
+    value_counts = zip(chosen.histogram.values, chosen.histogram.counts, strict=True)
+    protected = {value for value, count in value_counts if Fraction(count, total) <= bound.prior}
     for cell in plan_cells(chosen):
         law = CellLaw.of(range(len(cell)), [coin.retention for coin in cell])
-        reached = cell_posteriors([coin.count for coin in cell], law)
-        if any(each > bound.posterior for coin, each in zip(cell, reached, strict=True) if coin.value in protected):
+        reached = compute_sub_table_posteriors([coin.count for coin in cell], law)
+        if any(
+            posterior > bound.posterior
+            for coin, posterior in zip(cell, reached, strict=True)
+            if coin.value in protected
+        ):
             raise InternalError("the plan breaks its own bound. Please report this.")
 
 
@@ -60,40 +64,40 @@ def check_parts(chosen: Chosen, spec: PrivacySpec, names: Sequence[str]) -> None
     spec.part_limit(Fraction(0))  # refused before anything is computed, where it says nothing about parts
     cells = plan_cells(chosen)
     for number, name in enumerate(names):
-        held = _added(
-            (parts(value)[number], count) for value, count in zip(histogram.values, histogram.counts, strict=True)
+        part_counts = _sum_by_key(
+            (split_value(value)[number], count) for value, count in zip(histogram.values, histogram.counts, strict=True)
         )
-        worst = dict.fromkeys(held, Fraction(0))
-        for part, reached in (found for cell in cells for found in part_posteriors(cell, number)):
+        worst = dict.fromkeys(part_counts, Fraction(0))
+        for part, reached in (pair for cell in cells for pair in compute_part_posteriors(cell, number)):
             worst[part] = max(worst[part], reached)
-        for part, count in held.items():
+        for part, count in part_counts.items():
             allowed = spec.part_limit(Fraction(count, histogram.total))
             if allowed is not None and worst[part] > allowed:
-                said = (
+                sentence = (
                     f"of column {name!r} alone could come to be believed with {worst[part]} (about "
                     f"{float(worst[part]):.3f}), above {allowed}: this mechanism protects combinations, not the "
                     "columns they are made of; choose --mechanism uniform or subset, which cover every statement."
                 )
-                raise InfeasibleError(f"one value {said}", with_values=f"{display(part)!r} {said}")
+                raise InfeasibleError(f"one value {sentence}", with_values=f"{display(part)!r} {sentence}")
 
 
-def part_posteriors(cell: Sequence[Coin], number: int) -> Iterator[tuple[Scalar, Fraction]]:
+def compute_part_posteriors(cell: Sequence[ValueRetention], number: int) -> Iterator[tuple[Scalar, Fraction]]:
     """The largest posterior of each value of one column within a cell, by Bayes' rule with the cell's counts.
 
     A record of x is redrawn with weight n(x)(1-p), into y with some chance d(y), and kept with weight n(x)p. So y is
     shown by all who are redrawn, and by n(y)p / d(y) more for each of them; without an end where y is never drawn.
     """
-    keys = [parts(coin.value)[number] for coin in cell]
-    by_part = _added((key, coin.count * (1 - coin.retention)) for key, coin in zip(keys, cell, strict=True))
+    keys = [split_value(coin.value)[number] for coin in cell]
+    by_part = _sum_by_key((key, coin.count * (1 - coin.retention)) for key, coin in zip(keys, cell, strict=True))
     total = sum(by_part.values(), Fraction(0))
     chances = [Fraction(1, len(cell)) if coin.drawn is None else coin.drawn for coin in cell]
-    kept = [(coin.count * coin.retention, chance) for coin, chance in zip(cell, chances, strict=True)]
-    more = [each / chance if chance else None for each, chance in kept]
-    certain = {key for key, (each, chance) in zip(keys, kept, strict=True) if each and not chance}
+    retained_weights = [(coin.count * coin.retention, chance) for coin, chance in zip(cell, chances, strict=True)]
+    more = [amount / chance if chance else None for amount, chance in retained_weights]
+    certain = {key for key, (amount, chance) in zip(keys, retained_weights, strict=True) if amount and not chance}
     for part, weight in by_part.items():
-        drawn = [(each, key == part) for each, key in zip(more, keys, strict=True) if each is not None]
-        inside = max((each for each, is_inside in drawn if is_inside), default=None)
-        outside = min((each for each, is_inside in drawn if not is_inside), default=None)
+        drawn = [(amount, key == part) for amount, key in zip(more, keys, strict=True) if amount is not None]
+        inside = max((amount for amount, is_inside in drawn if is_inside), default=None)
+        outside = min((amount for amount, is_inside in drawn if not is_inside), default=None)
         posteriors = [Fraction(0)]
         if inside is not None and total + inside:
             posteriors.append((weight + inside) / (total + inside))
@@ -102,7 +106,7 @@ def part_posteriors(cell: Sequence[Coin], number: int) -> Iterator[tuple[Scalar,
         yield part, Fraction(1) if part in certain else max(posteriors)
 
 
-def _added(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+def _sum_by_key(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     """Add up the numbers of each key."""
     added: dict[Any, Any] = {}
     for key, number in pairs:

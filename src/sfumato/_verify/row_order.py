@@ -31,8 +31,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Counts, Floats, Places
-from sfumato._records.column_codes import dense
-from sfumato._records.sql_quoting import quoted
+from sfumato._records.column_codes import decode_dictionary
+from sfumato._records.sql_quoting import quote_name
 from sfumato._verify.manifest_view import Written
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.verification import Check
@@ -178,14 +178,14 @@ def check_order(connection: Connection, folder: Path, written: Written) -> Check
         kinds[f"the true {name!r}"] = label_values(values[linked.classes])
     kinds |= _label_published(connection, folder, written, table)
     limit = math.log(ERROR_RATE / (len(kinds) + 1))
-    found = [name for name, labels in kinds.items() if log_chance(labels) < limit]
+    revealing_kinds = [name for name, labels in kinds.items() if log_chance(labels) < limit]
     if linked.log_chance_of_first_rows < limit:
-        found.insert(0, "the rows of the original, one by one")
+        revealing_kinds.insert(0, "the rows of the original, one by one")
     looked = (
         f"{table.num_rows:,} of {total:,} records were looked at, and {linked.unique:,} of these are unique on their"
     )
-    if found:
-        named = " and ".join(found)
+    if revealing_kinds:
+        named = " and ".join(revealing_kinds)
         detail = f"the order of the records depends on {named}, which gives values away; {looked} public columns."
         return Check("order", False, detail)
     rate = "a proper shuffle fails this check at most once in a million times"
@@ -195,7 +195,7 @@ def check_order(connection: Connection, folder: Path, written: Written) -> Check
 
 def log_chance(labels: Sequence[Labelled]) -> float:
     """The logarithm of a bound on the chance of what is least likely among labels of one kind."""
-    return min(each.smallest_log_chance for each in labels) + math.log(len(labels))
+    return min(label.smallest_log_chance for label in labels) + math.log(len(labels))
 
 
 def read_windows(folder: Path, written: Written) -> tuple[pa.Table, int]:
@@ -227,7 +227,7 @@ def read_windows(folder: Path, written: Written) -> tuple[pa.Table, int]:
 def link_records(connection: Connection, written: Written, table: pa.Table, total: int) -> LinkedRecords:
     """Link records with the original by their equivalence classes."""
     names, width = written.public, range(len(written.public))
-    columns = {f"c{number}": dense(table.column(name)) for number, name in enumerate(names)}
+    columns = {f"c{number}": decode_dictionary(table.column(name)) for number, name in enumerate(names)}
     connection.register("looked", pa.table({"place": pa.array(range(table.num_rows)), **columns}))
     listed = ", ".join(["TRUE AS any", *(f"c{number}" for number in width)])
     connection.execute(
@@ -244,7 +244,7 @@ def link_records(connection: Connection, written: Written, table: pa.Table, tota
         keys, codes, counts, sums = _fetch(connection, _count_values(written, name, step))
         sizes = np.bincount(keys, weights=counts, minlength=number)
         row_numbers = np.bincount(keys, weights=sums, minlength=number) / np.maximum(sizes, 1)
-        true_values[name] = _most_frequent(keys, codes, counts, number)
+        true_values[name] = _find_most_frequent(keys, codes, counts, number)
     met = np.flatnonzero(np.bincount(classes, minlength=number) == 1)  # no other class is of one person
     unique = int((_count_people(connection, written, met) == 1).sum())
     log_chance = _log_chance_of_first_rows(connection, written, classes, total)
@@ -256,45 +256,45 @@ def _count_values(written: Written, name: str, step: int) -> str:
 
     Every so many rows of the original are counted.
     """
-    rows, row = _numbered_original(written)
+    rows, row = _write_numbered_original_sql(written)
     counted = (
-        f"SELECT c.key, o.{quoted(name)} AS value, COUNT(*) AS n, SUM({row})::DOUBLE AS total "
-        f"FROM {rows} AS o JOIN classes AS c ON {_same_class(written)} WHERE {row} % {step} = 0 GROUP BY ALL"
+        f"SELECT c.key, o.{quote_name(name)} AS value, COUNT(*) AS n, SUM({row})::DOUBLE AS total "
+        f"FROM {rows} AS o JOIN classes AS c ON {_write_same_class_sql(written)} WHERE {row} % {step} = 0 GROUP BY ALL"
     )
     return f"SELECT key, DENSE_RANK() OVER (ORDER BY value NULLS LAST) AS code, n, total FROM ({counted})"
 
 
-def _numbered_original(written: Written) -> tuple[str, str]:
+def _write_numbered_original_sql(written: Written) -> tuple[str, str]:
     """SQL of the original, and of the number of a row, which a column of the same name may hide."""
     if "rowid" not in {name.lower() for name in (*written.public, *written.names)}:
         return "original", "o.rowid"
     return "(SELECT *, ROW_NUMBER() OVER () - 1 AS rowid_ FROM original)", "o.rowid_"
 
 
-def _same_class(written: Written) -> str:
+def _write_same_class_sql(written: Written) -> str:
     pairs = [f"o.{name} IS NOT DISTINCT FROM c.c{number}" for number, name in enumerate(written.public_columns)]
     return " AND ".join(["c.any", *pairs])
 
 
-def _most_frequent(keys: Places, codes: Codes, counts: Counts, number: int) -> Codes:
+def _find_most_frequent(keys: Places, codes: Codes, counts: Counts, number: int) -> Codes:
     """The value that most people of each class have; of equally frequent ones the first in the order of values."""
-    found = np.zeros(number, dtype=np.int64)
+    frequent_codes = np.zeros(number, dtype=np.int64)
     order = np.lexsort((-codes, counts, keys))  # the last one of a class stays
-    found[keys[order]] = codes[order]
-    return found
+    frequent_codes[keys[order]] = codes[order]
+    return frequent_codes
 
 
 def _count_people(connection: Connection, written: Written, keys: Places) -> Counts:
     """How many people of the original are in each of some classes."""
     connection.register("wanted", pa.table({"key": keys}))
-    rows, _ = _numbered_original(written)
+    rows, _ = _write_numbered_original_sql(written)
     sql = (
         f"SELECT c.key, COUNT(*) AS n FROM {rows} AS o "
-        f"JOIN (SELECT * FROM classes JOIN wanted USING (key)) AS c ON {_same_class(written)} GROUP BY c.key"
+        f"JOIN (SELECT * FROM classes JOIN wanted USING (key)) AS c ON {_write_same_class_sql(written)} GROUP BY c.key"
     )
-    found, counts = _fetch(connection, sql)
+    fetched_rows, counts = _fetch(connection, sql)
     sizes = np.zeros(len(keys), dtype=np.int64)
-    sizes[np.searchsorted(keys, found)] = counts
+    sizes[np.searchsorted(keys, fetched_rows)] = counts
     return sizes
 
 
@@ -304,11 +304,11 @@ def _log_chance_of_first_rows(connection: Connection, written: Written, classes:
     It is exact, by the sizes of their classes; and 0 if they are not, or if a row is in no class.
     """
     number = min(FIRST_ROWS, len(classes))
-    rows, row = _numbered_original(written)
+    rows, row = _write_numbered_original_sql(written)
     for condition, order in ((f"{row} < {number}", "ASC"), (f"{row} >= {total - number}", "DESC")):
         sql = (
             f"SELECT c.key FROM (SELECT o.*, {row} AS row FROM {rows} AS o WHERE {condition}) AS o "
-            f"JOIN classes AS c ON {_same_class(written)} ORDER BY o.row {order}"
+            f"JOIN classes AS c ON {_write_same_class_sql(written)} ORDER BY o.row {order}"
         )
         if np.array_equal(_fetch(connection, sql)[0], classes[:number]):
             keys, counts = np.unique(classes[:number], return_counts=True)
@@ -335,18 +335,20 @@ def _label_published(
         return {}
     if shown.ndim > 1:
         return {"the published sets": [Labelled.of_members(shown)]}
-    found = {}
+    labels_by_name = {}
     for name in written.shown_names:
-        connection.register("shown", pa.table({"place": pa.array(range(len(shown))), "v": dense(table.column(name))}))
+        connection.register(
+            "shown", pa.table({"place": pa.array(range(len(shown))), "v": decode_dictionary(table.column(name))})
+        )
         sql = "SELECT DENSE_RANK() OVER (ORDER BY v NULLS LAST) AS code, place FROM shown ORDER BY place"
-        found[f"the published {name!r}"] = label_values(_fetch(connection, sql)[0])
+        labels_by_name[f"the published {name!r}"] = label_values(_fetch(connection, sql)[0])
     listed = written.shown.listed(written.naming, folder)
     if listed is not None:
         order = np.lexsort((-listed.places, listed.counts, listed.buckets))
         most = np.zeros(int(max(listed.buckets.max(initial=0), shown.max(initial=0))) + 1, dtype=np.int64)
         most[listed.buckets[order]] = listed.places[order]
-        found["what the buckets hold"] = label_values(most[shown])
-    return found
+        labels_by_name["what the buckets hold"] = label_values(most[shown])
+    return labels_by_name
 
 
 def _fetch(connection: Connection, sql: str) -> list[Places]:

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato._core.cell_values import to_json
-from sfumato._figures.number_cells import NumberCell, lined_up
+from sfumato._figures.number_cells import NumberCell, align_cells
 from sfumato._query.answer_table import Sheet, SheetColumn
-from sfumato._terminal_safe import printable
-from sfumato.cli.render import plain, show_notice
+from sfumato._terminal_safe import escape_unprintable
+from sfumato.cli.render import escape_for_terminal, show_notice
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Answer
@@ -28,31 +28,31 @@ EDGES = 3
 def show_answer(console: Console, answer: Answer, level: float, *, quiet: bool = False) -> None:
     """The answer, what to beware of in it, and what its cells mean."""
     sheet = Sheet.of(answer, level)
-    console.print(_table(sheet, console.width))
+    console.print(_build_table(sheet, console.width))
     for note in sheet.footnotes:
-        console.print(plain(note), highlight=False)
+        console.print(escape_for_terminal(note), highlight=False)
     if answer.note:
         show_notice(console, answer.note)
     for remark in () if quiet else sheet.remarks:
-        console.print(f"[dim]{plain(remark)}[/dim]", highlight=False)
+        console.print(f"[dim]{escape_for_terminal(remark)}[/dim]", highlight=False)
 
 
-def _table(sheet: Sheet, width: int) -> Table:
+def _build_table(sheet: Sheet, width: int) -> Table:
     """Cells of one line, if there is room; else of two; and else a line for each number."""
     for between in (" ", "\n"):
-        texts = _texts(sheet.columns, between)
-        if _needed(sheet, texts) <= width:
+        texts = _format_cells(sheet.columns, between)
+        if _measure_table_width(sheet, texts) <= width:
             break
     else:
-        if sum(bool(each.cells) for each in sheet.columns) > 1:
-            return _by_numbers(sheet)
+        if sum(bool(column.cells) for column in sheet.columns) > 1:
+            return _build_long_table(sheet)
     table = Table(show_lines=between == "\n")
-    for each in sheet.columns:
-        is_right = each.heading in sheet.adjusted
+    for column in sheet.columns:
+        is_right = column.heading in sheet.adjusted
         table.add_column(
-            plain(each.heading),
+            escape_for_terminal(column.heading),
             justify="right" if is_right else "left",
-            no_wrap=bool(each.cells),
+            no_wrap=bool(column.cells),
             overflow="fold",
         )
     for row in zip(*texts, strict=True):
@@ -60,45 +60,47 @@ def _table(sheet: Sheet, width: int) -> Table:
     return table
 
 
-def _needed(sheet: Sheet, texts: list[list[Text]]) -> int:
+def _measure_table_width(sheet: Sheet, texts: list[list[Text]]) -> int:
     """How wide a table of such texts is, with groups folded."""
-    found = 1
-    for each, column in zip(sheet.columns, texts, strict=True):
-        widest = max([cell_len(each.heading), *(cell_len(line) for one in column for line in one.plain.split("\n"))])
-        found += EDGES + (widest if each.cells else min(widest, LEAST_GROUP))
-    return found
+    width = 1
+    for sheet_column, column in zip(sheet.columns, texts, strict=True):
+        widest = max(
+            [cell_len(sheet_column.heading), *(cell_len(line) for one in column for line in one.plain.split("\n"))]
+        )
+        width += EDGES + (widest if sheet_column.cells else min(widest, LEAST_GROUP))
+    return width
 
 
-def _texts(columns: Sequence[SheetColumn], between: str) -> list[list[Text]]:
+def _format_cells(columns: Sequence[SheetColumn], between: str) -> list[list[Text]]:
     """The cells of columns; numbers that stand under each other are lined up."""
-    found = []
+    cell_texts = []
     for column in columns:
-        marked = zip(lined_up(column.cells), column.marks, strict=True)
+        marked = zip(align_cells(column.cells), column.marks, strict=True)
         ends = [(middle, " ".join(filter(None, (interval, mark)))) for (middle, interval), mark in marked]
         numbers = [Text.assemble(middle, between, (end, "dim")) if end else Text(middle) for middle, end in ends]
-        found.append(numbers or [Text(printable(each)) for each in column.texts])
-    return found
+        cell_texts.append(numbers or [Text(escape_unprintable(text)) for text in column.texts])
+    return cell_texts
 
 
-def _by_numbers(sheet: Sheet) -> Table:
+def _build_long_table(sheet: Sheet) -> Table:
     """A line for each number, with its name, and a block for each row."""
-    groups = [each for each in sheet.columns if not each.cells and each.heading not in sheet.adjusted]
-    numbers = [each for each in sheet.columns if each not in groups]
+    groups = [column for column in sheet.columns if not column.cells and column.heading not in sheet.adjusted]
+    numbers = [column for column in sheet.columns if column not in groups]
     table = Table()
-    for each in groups:
-        table.add_column(plain(each.heading), overflow="fold")
+    for column in groups:
+        table.add_column(escape_for_terminal(column.heading), overflow="fold")
     table.add_column("number", overflow="fold")
     table.add_column("estimate", no_wrap=True)
-    rows = max(len(each.marks) for each in numbers)
-    below = [(row, each) for row in range(rows) for each in numbers]
+    rows = max(len(column.marks) for column in numbers)
+    below = [(row, column) for row in range(rows) for column in numbers]
     whole = SheetColumn(
         "estimate",
-        cells=tuple(each.cells[row] if each.cells else NumberCell(each.texts[row]) for row, each in below),
-        marks=tuple(each.marks[row] if each.marks else "" for row, each in below),
+        cells=tuple(column.cells[row] if column.cells else NumberCell(column.texts[row]) for row, column in below),
+        marks=tuple(column.marks[row] if column.marks else "" for row, column in below),
     )
-    for (row, each), (text,) in zip(below, zip(*_texts([whole], " "), strict=True), strict=True):
-        named = [Text(printable(group.texts[row]) if each is numbers[0] else "") for group in groups]
-        table.add_row(*named, Text(printable(each.heading)), text, end_section=each is numbers[-1])
+    for (row, column), (text,) in zip(below, zip(*_format_cells([whole], " "), strict=True), strict=True):
+        named = [Text(escape_unprintable(group.texts[row]) if column is numbers[0] else "") for group in groups]
+        table.add_row(*named, Text(escape_unprintable(column.heading)), text, end_section=column is numbers[-1])
     return table
 
 

@@ -23,14 +23,14 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
-from sfumato._core.exact_numbers import exact
-from sfumato._planning.bound_for_error import AT, ERROR, ErrorTarget, target
+from sfumato._core.exact_numbers import parse_exact
+from sfumato._planning.bound_for_error import AT, ERROR, ErrorTarget, find_error_target
 from sfumato._readers.read_options import POINT
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import check_codes, check_notices
 from sfumato.cli import key_notice, render
 from sfumato.cli.audit import audit
-from sfumato.cli.commands import Command, RequestCommand, epilog
+from sfumato.cli.commands import Command, RequestCommand, make_epilog
 from sfumato.cli.comparing import compare
 from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
@@ -51,13 +51,13 @@ from sfumato.cli.options import (
     TableOptions,
     TablePath,
     TargetOptions,
-    assignments,
+    parse_assignments,
 )
-from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, complain, err, failed_with, out, print_json
+from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, complain, err, out, print_json, report_failure
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.questions import QueryOptions, answer_questions
 from sfumato.cli.where import EngineOptions
-from sfumato.errors import NoticeError, SfumatoError, TargetError, reason
+from sfumato.errors import NoticeError, SfumatoError, TargetError, explain_os_error
 
 if TYPE_CHECKING:
     from sfumato import BreachBound
@@ -111,12 +111,12 @@ def demo(
         return
     place = tempfile.TemporaryDirectory(prefix="sfumato-demo-") if keep_in is None else _new_directory(keep_in)
     with place as folder:
-        with render.progress_engine(err, printed) as engine:
+        with render.open_progress_engine(err, printed) as engine:
             shown = sfumato.demo(folder, rows, engine)
         if printed.as_json:
             print_json(render.demonstration_json(shown))
         else:
-            render.show_demonstration(out, shown, kept=keep_in is not None)
+            render.show_demonstration(out, shown, is_kept=keep_in is not None)
 
 
 def init(
@@ -133,7 +133,7 @@ def init(
     printed: PrintOptions,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
-    with render.looking(err, quiet=printed.is_silent):
+    with render.show_looking(err, quiet=printed.is_silent):
         read = sfumato.ReadOptions(encoding=encoding)
         drafted = sfumato.init(table, target, sensitive=sensitive or (), read=read, force=force)
     if printed.as_json:
@@ -159,42 +159,42 @@ def plan(
     filed.check()
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     described.check()
-    request, made = None, partial(where.made, described.table)
+    request, make_engine = None, partial(where.made, described.table)
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
-        found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
+        outlook = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = request_of(described.table, described, promise, accepting)
-        with render.progress_engine(err, printed, made) as engine:
-            found = sfumato.plan(request, engine)
+        with render.open_progress_engine(err, printed, make_engine) as engine:
+            outlook = sfumato.plan(request, engine)
         column = request.schema.sensitive
-    aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
-    is_stopped = any(notice.code in stops.codes for notice in found.notices)  # what fails prints nothing but why
-    tried = None if request is None else (request, made)
-    save = partial(filed.save, found, (spec, column, aim), tried, printed=printed)
+    aim = None if spec.bound is None else _aim(outlook.chosen.histogram, spec.bound, promise, aimed)
+    is_stopped = any(notice.code in stops.codes for notice in outlook.notices)  # what fails prints nothing but why
+    tried = None if request is None else (request, make_engine)
+    save = partial(filed.save, outlook, (spec, column, aim), tried, printed=printed)
     if printed.as_json and not is_stopped:
         save()  # first, so that machines get one document whatever happens
-        print_json(render.plan_json(found, aim))
+        print_json(render.plan_json(outlook, aim))
     elif not is_stopped:
-        _show_outlook(found, column, aim, aimed.at)
+        _show_outlook(outlook, column, aim, aimed.at)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    render.show_notices(err, () if printed.quiet else found.notices)  # last, where people look for them
-    check_notices(found.notices, stops.codes)
+    render.show_notices(err, () if printed.quiet else outlook.notices)  # last, where people look for them
+    check_notices(outlook.notices, stops.codes)
     if not printed.as_json:
         save()
 
 
-def _show_outlook(found: sfumato.Outlook, column: str, aim: ErrorTarget | None, at: int | None) -> None:
-    render.show_plan(out, found.chosen, aim, at)
-    render.show_gains(out, column, found.gains)
-    render.show_exposures(out, found.exposures, found.uniqueness)
+def _show_outlook(outlook: sfumato.Outlook, column: str, aim: ErrorTarget | None, at: int | None) -> None:
+    render.show_plan(out, outlook.chosen, aim, at)
+    render.show_gains(out, column, outlook.gains)
+    render.show_exposures(out, outlook.exposures, outlook.uniqueness)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
     """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
     how = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-    return target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
+    return find_error_target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
 
 
 def request_of(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
@@ -207,7 +207,7 @@ def request_of(table: Any, described: TableOptions, promise: PromiseOptions, sto
         guarantee=promise.guarantee,
         read=described.read_options,
         options=promise.options,
-        breach_limit=exact(stops.breach_limit, "the breach limit"),
+        breach_limit=parse_exact(stops.breach_limit, "the breach limit"),
         accept_marginal_prior=stops.accept_marginal_prior,
         accept_telling=tuple(dict.fromkeys(stops.accept_telling)),
         accept_exposure=stops.accept_exposure,
@@ -228,7 +228,7 @@ def publish(
     """Publish a table with its sensitive column protected."""
     paged.check(written.target, force=written.force)
     request = request_of(table, described, promise, stops)
-    with render.progress_engine(err, printed, partial(where.made, table)) as engine:
+    with render.open_progress_engine(err, printed, partial(where.made, table)) as engine:
         publication = sfumato.publish(
             request,
             written.target,
@@ -247,11 +247,11 @@ def publish(
         render.show_exposures(out, publication.exposures, publication.uniqueness)
         if not key_notice.is_kept(publication):
             render.show_text(out, key_notice.KEY_NOT_KEPT)
-        out.print(f"written to {render.plain(str(release.path))}", soft_wrap=True, highlight=False)
-    told = paged.save(release, printed, force=written.force)
+        out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)
+    page_report = paged.save(release, printed, force=written.force)
     if printed.as_json:
-        said = render.publication_json(key_notice.reword_all(publication))
-        print_json({"path": str(release.path), **told, **said})
+        publication_report = render.publication_json(key_notice.reword_all(publication))
+        print_json({"path": str(release.path), **page_report, **publication_report})
 
 
 def info(release: ReleasePath, printed: PrintOptions) -> None:
@@ -290,9 +290,9 @@ def verify(
     printed: PrintOptions,
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
-    files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
-    with render.fetching(err, release, quiet=printed.is_silent):
-        found = sfumato.verify(
+    files = {name: Path(file) for name, file in parse_assignments(hierarchy or (), HIERARCHY)}
+    with render.show_fetching(err, release, quiet=printed.is_silent):
+        verification = sfumato.verify(
             release,
             original,
             read=sfumato.ReadOptions(encoding=encoding, decimal=decimal),
@@ -300,11 +300,11 @@ def verify(
             hierarchies=files,
         )
     if printed.as_json:
-        print_json(render.verification_json(found))
+        print_json(render.verification_json(verification))
     else:
-        render.show_verification(out, found, quiet=printed.quiet)
-    if not found.passed:
-        failed = next(check for check in found.checks if not check.passed)
+        render.show_verification(out, verification, quiet=printed.quiet)
+    if not verification.passed:
+        failed = next(check for check in verification.checks if not check.passed)
         complain(f"the release does not pass the check of {failed.name}: {failed.detail}")
         raise typer.Exit(CHECK_FAILED)
 
@@ -335,7 +335,7 @@ def build() -> TyperGroup:
     looking = (info, query, verify, certificate, page, export, audit, measure, lint)
     for command in (demo, init, plan, compare, publish, *looking):
         kind = RequestCommand if command in (plan, compare, publish) else Command
-        app.command(cls=kind, epilog=epilog(command.__name__))(spread(command))
+        app.command(cls=kind, epilog=make_epilog(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
 
 
@@ -346,16 +346,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence[str] | None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
-    fail = partial(failed_with, "--json" in (sys.argv[1:] if arguments is None else arguments))
+    fail = partial(report_failure, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stopped = "stopped; nothing was left behind."
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(each) != signal.SIG_IGN:  # as nohup asks for
-            signal.signal(each, signal.default_int_handler)  # so that everything is cleaned up on the way out
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signal_number) != signal.SIG_IGN:  # as nohup asks for
+            signal.signal(signal_number, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
         code = build_program()(args=arguments, prog_name=name, standalone_mode=False)
     except NoticeError as error:
-        fail(error.kind, str(error), notices=[each.to_json() for each in error.notices])
+        fail(error.kind, str(error), notices=[signal_number.to_json() for signal_number in error.notices])
         code = CHECK_FAILED
     except SfumatoError as error:
         fail(error.kind, str(error), error.with_values, **error.details)
@@ -366,7 +366,7 @@ def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence
         fail("usage", f"{message[:1].lower()}{message[1:]}; see {program} --help.")
         code = BAD_INPUT
     except OSError as error:
-        fail("file", f"a file cannot be read or written: {reason(error)}.")
+        fail("file", f"a file cannot be read or written: {explain_os_error(error)}.")
         code = BAD_INPUT
     except MemoryError:
         fail("memory", "memory is full, and nothing was left behind; end other programs, or take a larger machine.")

@@ -13,21 +13,30 @@ import sfumato
 from sfumato._readers.read_options import POINT, ReadOptions
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
-from sfumato.cli.options import HIERARCHY, OUTPUT, TABLES, Decimal, Encoding, PrintOptions, ReleasePath, assignments
+from sfumato.cli.options import (
+    HIERARCHY,
+    OUTPUT,
+    TABLES,
+    Decimal,
+    Encoding,
+    PrintOptions,
+    ReleasePath,
+    parse_assignments,
+)
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.errors import TargetError
 
 if TYPE_CHECKING:
     from sfumato._evidence import Dossier
 
-KNOWN = "What is known"
+KNOWLEDGE_PANEL = "What is known"
 
 
 @dataclass(frozen=True)
 class AuditOptions(OptionGroup):
     """What is known of a release besides its files."""
 
-    PANEL: ClassVar = KNOWN
+    PANEL: ClassVar = KNOWLEDGE_PANEL
 
     original: Annotated[str, typer.Option("--original", metavar="TABLE", help=f"The table it was made from. {TABLES}.")]
     plan_file: Annotated[
@@ -88,8 +97,8 @@ def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, pri
     if known.second_plan_file is not None and known.second is None:
         raise TargetError("--second-plan-file is the key of another release; name that with --second.")
     questions = [] if known.questions is None else read_batch(known.questions)
-    with render.progress_engine(err, printed) as engine:
-        found = sfumato.audit(
+    with render.open_progress_engine(err, printed) as engine:
+        dossier = sfumato.audit(
             release,
             known.original,
             written.target,
@@ -99,51 +108,57 @@ def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, pri
             context=known.context,
             questions=questions,
             seed=known.seed,
-            command=_command(release, known, written),
-            hierarchies={name: Path(file) for name, file in assignments(known.hierarchy, HIERARCHY)},
+            command=_format_command(release, known, written),
+            hierarchies={name: Path(file) for name, file in parse_assignments(known.hierarchy, HIERARCHY)},
             read=ReadOptions(encoding=known.encoding, decimal=known.decimal),
             progress=engine.progress,
             force=written.force,
         )
     if printed.as_json:
-        print_json(({} if written.target is None else {"path": str(written.target)}) | found.to_json())
+        print_json(({} if written.target is None else {"path": str(written.target)}) | dossier.to_json())
     elif not printed.quiet:
-        _show(found)
-        out.print(f"written to {render.plain(str(written.target))}, for you alone", soft_wrap=True, highlight=False)
-    if not found.is_met:
-        _fail(found)
+        _show(dossier)
+        out.print(
+            f"written to {render.escape_for_terminal(str(written.target))}, for you alone",
+            soft_wrap=True,
+            highlight=False,
+        )
+    if not dossier.is_met:
+        _fail(dossier)
 
 
-def _fail(found: Dossier) -> NoReturn:
+def _fail(dossier: Dossier) -> NoReturn:
     """The release does not keep what it promises."""
-    failed = found.failed[0]
-    said = f"error: the release does not pass the check of {failed.name}: {failed.detail}"
-    err.print(said, markup=False, highlight=False, soft_wrap=True)
+    failed = dossier.failed[0]
+    message = f"error: the release does not pass the check of {failed.name}: {failed.detail}"
+    err.print(message, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(CHECK_FAILED)
 
 
-def _show(found: Dossier) -> None:
+def _show(dossier: Dossier) -> None:
     """The numbers that are read first, and what they do not cover."""
-    from sfumato._report.audit_report import five_numbers  # noqa: PLC0415 - takes long to load
+    from sfumato._report.audit_report import list_five_numbers  # noqa: PLC0415 - takes long to load
 
-    for much, what, beyond in five_numbers(found):
-        out.print(f"[bold]{render.plain(much)}[/bold]  {render.plain(what)}", highlight=False)
+    for much, what, beyond in list_five_numbers(dossier):
+        out.print(
+            f"[bold]{render.escape_for_terminal(much)}[/bold]  {render.escape_for_terminal(what)}", highlight=False
+        )
         render.show_text(out, beyond)
 
 
-def _command(release: Path, known: AuditOptions, written: ReportOptions) -> str:
+def _format_command(release: Path, knowledge: AuditOptions, written: ReportOptions) -> str:
     """How to ask for the same once more."""
-    given: list[tuple[str, Any]] = [
-        ("--original", known.original),
-        ("--plan-file", known.plan_file),
-        ("--context", known.context),
-        ("--questions", known.questions),
-        ("--population", known.population),
-        ("--second", known.second),
-        ("--second-plan-file", known.second_plan_file),
-        ("--seed", known.seed),
-        *(("--hierarchy", each) for each in known.hierarchy),
+    option_values: list[tuple[str, Any]] = [
+        ("--original", knowledge.original),
+        ("--plan-file", knowledge.plan_file),
+        ("--context", knowledge.context),
+        ("--questions", knowledge.questions),
+        ("--population", knowledge.population),
+        ("--second", knowledge.second),
+        ("--second-plan-file", knowledge.second_plan_file),
+        ("--seed", knowledge.seed),
+        *(("--hierarchy", hierarchy) for hierarchy in knowledge.hierarchy),
         ("--out", written.target),
     ]
-    words = [word for name, value in given if value is not None for word in (name, str(value))]
-    return shlex.join(["sfumato", "audit", str(release), *words])
+    arguments = [word for name, value in option_values if value is not None for word in (name, str(value))]
+    return shlex.join(["sfumato", "audit", str(release), *arguments])

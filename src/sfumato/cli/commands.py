@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from sfumato._core.small_text_files import TOML
-from sfumato._terminal_safe import printable, without_passwords
+from sfumato._terminal_safe import escape_unprintable, hide_passwords
 from sfumato.cli.request_file import BY_COLUMN, TABLE, RequestFile
 from sfumato.errors import SpecError
 
@@ -40,7 +40,7 @@ EXAMPLES = {
 """A command that runs as it stands, for each; most need what the demonstration leaves behind."""
 
 
-def epilog(name: str) -> str | None:
+def make_epilog(name: str) -> str | None:
     """What stands under the help of a command."""
     if (example := EXAMPLES.get(name)) is None:
         return None
@@ -54,17 +54,17 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
         began = time.monotonic()
-        found = super().invoke(ctx)
+        result = super().invoke(ctx)
         if ctx.params.get("verbose"):
             typer.echo(f"time: {time.monotonic() - began:.1f} s in all", err=True)
-        return found
+        return result
 
     def get_help_option(self, ctx: Any) -> TyperOption | None:
         """The option that shows the help."""
-        found = super().get_help_option(ctx)
-        if found is not None:
-            found.rich_help_panel = getattr(self.params[-1], "rich_help_panel", None)
-        return found
+        help_option = super().get_help_option(ctx)
+        if help_option is not None:
+            help_option.rich_help_panel = getattr(self.params[-1], "rich_help_panel", None)
+        return help_option
 
 
 class RequestCommand(Command):
@@ -84,32 +84,32 @@ class RequestCommand(Command):
         if table is None and ctx.params.get("counts") is None:
             raise SpecError(f"the request file {named!r} names no table; write path = '...' in its section [table].")
         _decide_rows(ctx)
-        given = {role: list(ctx.params[role]) if is_given(ctx, role) else [] for role in ROLES}
+        columns_by_role = {role: list(ctx.params[role]) if is_given(ctx, role) else [] for role in ROLES}
         for name in (*LEAVING_OUT, *BY_COLUMN.values()):
             if is_given(ctx, name) and name in file.given:
-                ctx.params[name] = _together(name, file.given[name], ctx.params[name])
-        _decide_roles(ctx, given)
+                ctx.params[name] = _merge_column_settings(name, file.given[name], ctx.params[name])
+        _decide_roles(ctx, columns_by_role)
         self._tell(ctx, file.given, named)
         return rest
 
     def _tell(self, ctx: Any, filed: Mapping[str, Any], file: str) -> None:
         if ctx.params.get("verbose"):
-            for line in origins(ctx, filed, file):
-                typer.echo(printable(without_passwords(f"setting: {line}")), err=True)
+            for line in list_setting_origins(ctx, filed, file):
+                typer.echo(escape_unprintable(hide_passwords(f"setting: {line}")), err=True)
 
 
 def _decide_rows(ctx: Any) -> None:
     """Which rows of a person are published is one decision: in whichever option the command line makes it, it wins."""
     if any(is_given(ctx, name) for name in PERSON_ROWS):
-        for option in (each for each in ctx.command.params if each.name in PERSON_ROWS):
+        for option in (parameter for parameter in ctx.command.params if parameter.name in PERSON_ROWS):
             if not is_given(ctx, option.name):
                 ctx.params[option.name] = option.default
 
 
-def _decide_roles(ctx: Any, given: Mapping[str, Sequence[str]]) -> None:
+def _decide_roles(ctx: Any, columns_by_role: Mapping[str, Sequence[str]]) -> None:
     """A column has one role: one that the command line names is taken out of the other lists of the file."""
-    for role in given:
-        others = {name for other, names in given.items() if other != role for name in names}
+    for role in columns_by_role:
+        others = {name for other, names in columns_by_role.items() if other != role for name in names}
         ctx.params[role] = [name for name in ctx.params[role] if name not in others]
 
 
@@ -119,19 +119,21 @@ def is_given(ctx: Any, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _together(name: str, filed: Sequence[str], given: Sequence[str]) -> list[str]:
+def _merge_column_settings(name: str, filed: Sequence[str], from_command_line: Sequence[str]) -> list[str]:
     """What the file and the command line say of columns; of the same column the command line's word counts."""
     if name in LEAVING_OUT:
-        return list(dict.fromkeys((*filed, *given)))
-    again = {each.partition("=")[0] for each in given}
-    return [*(each for each in filed if each.partition("=")[0] not in again), *given]
+        return list(dict.fromkeys((*filed, *from_command_line)))
+    again = {setting.partition("=")[0] for setting in from_command_line}
+    return [*(setting for setting in filed if setting.partition("=")[0] not in again), *from_command_line]
 
 
-def origins(ctx: Any, filed: Mapping[str, Any], file: str) -> Iterator[str]:
+def list_setting_origins(ctx: Any, filed: Mapping[str, Any], file: str) -> Iterator[str]:
     """Each setting that is not a default, and where it comes from."""
-    for option in (each for each in ctx.command.params if each.name in ctx.params and each.name != "verbose"):
+    for option in (
+        parameter for parameter in ctx.command.params if parameter.name in ctx.params and parameter.name != "verbose"
+    ):
         name = option.name
-        value = f"{option.opts[0].removeprefix('--').replace('-', '_')} = {_shown(ctx.params[name])}"
+        value = f"{option.opts[0].removeprefix('--').replace('-', '_')} = {_format_value(ctx.params[name])}"
         if name in filed and (name == TABLE or not is_given(ctx, name)):
             yield f"{value}, from {file}"
         elif not is_given(ctx, name):
@@ -141,9 +143,9 @@ def origins(ctx: Any, filed: Mapping[str, Any], file: str) -> Iterator[str]:
         elif name in (*LEAVING_OUT, *BY_COLUMN.values()):
             yield f"{value}, from {file} and the command line"
         else:
-            yield f"{value}, from the command line, instead of {_shown(filed[name])} from {file}"
+            yield f"{value}, from the command line, instead of {_format_value(filed[name])} from {file}"
     yield "everything else as it is by default"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

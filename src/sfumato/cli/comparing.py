@@ -115,8 +115,8 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
 
     filed.check()
     request = request_of(table, described, aimed.asked(promise), accepting)
-    with render.progress_engine(err, printed, partial(where.made, table)) as engine:
-        found = sfumato.compare(
+    with render.open_progress_engine(err, printed, partial(where.made, table)) as engine:
+        comparison = sfumato.compare(
             request,
             engine,
             at_gain=aimed.same_gain,
@@ -129,45 +129,55 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     if filed.page is not None:
         from sfumato._report import compare_page, save  # noqa: PLC0415 - takes long to load
 
-        save(compare_page(found, request.schema.sensitive, filed.decider), filed.page, force=filed.replaces)
+        save(compare_page(comparison, request.schema.sensitive, filed.decider), filed.page, force=filed.replaces)
     if printed.as_json:
-        print_json(({} if filed.page is None else {"path": str(filed.page)}) | found.to_json())
+        print_json(({} if filed.page is None else {"path": str(filed.page)}) | comparison.to_json())
         return
-    show_comparison(found, quiet=printed.quiet)
+    show_comparison(comparison, quiet=printed.quiet)
     if filed.page is not None and not printed.quiet:
-        said = f"written to {render.plain(str(filed.page))}, for you alone"
-        out.print(said, soft_wrap=True, highlight=False)
+        message = f"written to {render.escape_for_terminal(str(filed.page))}, for you alone"
+        out.print(message, soft_wrap=True, highlight=False)
 
 
-def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
+def show_comparison(comparison: Comparison, *, quiet: bool = False) -> None:
     """Three layers, always together: proved, measured, cost; then advice, and what was left out."""
-    from sfumato._comparison.comparison_tables import KNOWING, cost, measured, proved  # noqa: PLC0415 - takes long to load
+    from sfumato._comparison.comparison_tables import KNOWING, make_attack_layer, make_cost_layer, make_guarantee_layer  # noqa: PLC0415 - takes long to load
 
-    out.print(f"compared at {found.aim.words}; prior {found.bound.prior}, guarantee {found.guarantee}", highlight=False)
-    known = "; ".join(f"{letter}: {known}" for letter, known in KNOWING.items())
-    render.show_text(out, f"attackers, by what they know: {known}. Gains are those of {found.attacker}.")
-    for layer in (proved(found, with_standing=False), measured(found), cost(found, with_time=False)):
+    out.print(
+        f"compared at {comparison.aim.words}; prior {comparison.bound.prior}, guarantee {comparison.guarantee}",
+        highlight=False,
+    )
+    knowledge = "; ".join(f"{letter}: {knowledge}" for letter, knowledge in KNOWING.items())
+    render.show_text(out, f"attackers, by what they know: {knowledge}. Gains are those of {comparison.attacker}.")
+    for layer in (
+        make_guarantee_layer(comparison, with_standing=False),
+        make_attack_layer(comparison),
+        make_cost_layer(comparison, with_time=False),
+    ):
         out.print(f"\n[bold]{layer.title}[/bold]", highlight=False)
-        out.print(_table(found, layer))
+        out.print(_build_table(comparison, layer))
         if not quiet:
             render.show_text(out, layer.note)
-    marks = "  ".join(f"{mark} {words}" for words, mark in MARKS.items() if mark.strip())
+    marks = "  ".join(f"{mark} {standing}" for standing, mark in MARKS.items() if mark.strip())
     out.print(f"{marks}\n", style="dim", highlight=False)
-    render.show_text(out, found.recommendation)
-    for each in found.contenders:
-        if not each.is_possible:
-            render.show_text(out, f"{each.mechanism.name} is not possible: {each.proposed.refusal}")
-        elif each.stop and not quiet:
-            render.show_text(out, f"{each.mechanism.name} would not be published: {each.stop}")
-    for baseline in () if quiet else found.baselines:
+    render.show_text(out, comparison.recommendation)
+    for contender in comparison.contenders:
+        if not contender.is_possible:
+            render.show_text(out, f"{contender.mechanism.name} is not possible: {contender.proposed.refusal}")
+        elif contender.stop and not quiet:
+            render.show_text(out, f"{contender.mechanism.name} would not be published: {contender.stop}")
+    for baseline in () if quiet else comparison.baselines:
         render.show_text(out, f"{baseline.name}: {baseline.words}")
 
 
-def _table(found: Comparison, layer: Layer) -> Table:
+def _build_table(comparison: Comparison, layer: Layer) -> Table:
     """A line for each mechanism that is possible, marked."""
     shown = Table(Column(layer.headings[0], no_wrap=True), highlight=False)
     for number, heading in enumerate(layer.headings[1:], start=1):
         shown.add_column(heading, justify="left" if number < layer.words else "right", no_wrap=True)
-    for each, (name, *cells) in zip(found.possible, layer.rows, strict=True):
-        shown.add_row(f"{MARKS[found.standing(each)]} {render.plain(name)}", *map(render.plain, cells))
+    for contender, (name, *cells) in zip(comparison.possible, layer.rows, strict=True):
+        shown.add_row(
+            f"{MARKS[comparison.standing(contender)]} {render.escape_for_terminal(name)}",
+            *map(render.escape_for_terminal, cells),
+        )
     return shown

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import sfumato
-from sfumato._core.cell_values import display, listed
+from sfumato._core.cell_values import display, format_values
 from sfumato.cli import render
 from sfumato.cli.options import PrintOptions, ReleasePath
 from sfumato.cli.output import err, out, print_json
@@ -31,26 +31,30 @@ def export(  # noqa: PLR0913 - the options of the command
 
     opened = sfumato.Release.open(release)
     opened.check_method(method)
-    with render.fetching(err, release, quiet=printed.is_silent):
-        found = exported(opened, parse_values(values), to, method=method, force=force)
+    with render.show_fetching(err, release, quiet=printed.is_silent):
+        result = exported(opened, parse_values(values), to, method=method, force=force)
     if printed.as_json:
-        weights = {name: display(value) for name, value in found.weights.items()}
-        told = {"path": str(found.path), "rows": found.rows, "weights": weights, "renamed": dict(found.renamed)}
-        print_json({**told, "formulas": list(found.formulas)})
+        weights = {name: display(value) for name, value in result.weights.items()}
+        report = {"path": str(result.path), "rows": result.rows, "weights": weights, "renamed": dict(result.renamed)}
+        print_json({**report, "formulas": list(result.formulas)})
         return
     if printed.quiet:
         return
-    for name, value in found.weights.items():
-        out.print(
-            f"add up {render.plain(name)} to count {render.plain(display(value))}", soft_wrap=True, highlight=False
-        )
-    for old, new in found.renamed.items():
-        out.print(f"{render.plain(new)} is {render.plain(old)}", soft_wrap=True, highlight=False)
-    if found.formulas and found.path.suffix.lower() == ".csv":
+    _show(result)
+
+
+def _show(result: sfumato.Exported) -> None:
+    """Say which column to add up for which count, and what was renamed."""
+    escape = render.escape_for_terminal
+    lines = [f"add up {escape(name)} to count {escape(display(value))}" for name, value in result.weights.items()]
+    lines += [f"{escape(new)} is {escape(old)}" for old, new in result.renamed.items()]
+    for line in lines:
+        out.print(line, soft_wrap=True, highlight=False)
+    if result.formulas and result.path.suffix.lower() == ".csv":
         render.show_notice(
             err,
-            f"{listed(found.formulas)} has names or texts that a spreadsheet takes for formulas (= + - @): read the "
-            "file with a statistics package, or import the column as text.",
+            f"{format_values(result.formulas)} has names or texts that a spreadsheet takes for formulas (= + - @): "
+            "read the file with a statistics package, or import the column as text.",
         )
-    said = f"{found.rows:,} records written to {render.plain(str(found.path))}"
-    out.print(f"{said}; the weights add up to the counts of the release", soft_wrap=True, highlight=False)
+    message = f"{result.rows:,} records written to {escape(str(result.path))}"
+    out.print(f"{message}; the weights add up to the counts of the release", soft_wrap=True, highlight=False)

@@ -10,7 +10,7 @@ import typer
 from rich.table import Column, Table
 
 import sfumato
-from sfumato._figures.number_format import percent_exactly, some
+from sfumato._figures.number_format import format_count, format_exact_percent
 from sfumato._readers.read_options import POINT
 from sfumato.cli import render
 from sfumato.cli.options import Decimal, Encoding, PrintOptions, TablePath
@@ -45,8 +45,8 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
     printed: PrintOptions,
 ) -> None:
     """Measure a table by the usual privacy models, with what each number leaves open. Private: it tells of groups."""
-    with render.progress_engine(err, printed) as engine:
-        found = sfumato.measure(
+    with render.open_progress_engine(err, printed) as engine:
+        measures = sfumato.measure(
             table,
             public or (),
             sensitive or (),
@@ -55,29 +55,35 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
             progress=engine.progress,
         )
     if printed.as_json:
-        print_json(found.to_json())
+        print_json(measures.to_json())
     else:
-        _show_measures(found)
+        _show_measures(measures)
 
 
-def _show_measures(found: Measures) -> None:
+def _show_measures(measures: Measures) -> None:
     from sfumato._risk.privacy_models.measure_table import MODELS, SCOPE  # noqa: PLC0415 - takes long to load
 
-    names = ", ".join(map(render.plain, found.public)) or "no column"
-    out.print(f"{found.rows:,} records in {found.groups:,} groups that are alike in {names}", highlight=False)
-    out.print(f"the smallest group has {some(found.smallest, 'record')} (k of k-anonymity)", highlight=False)
-    alone, few, some_more = map(percent_exactly, (found.alike.alone, found.alike.below_5, found.alike.below_11))
+    names = ", ".join(map(render.escape_for_terminal, measures.public)) or "no column"
+    out.print(f"{measures.rows:,} records in {measures.groups:,} groups that are alike in {names}", highlight=False)
+    out.print(f"the smallest group has {format_count(measures.smallest, 'record')} (k of k-anonymity)", highlight=False)
+    alone, few, some_more = map(
+        format_exact_percent, (measures.alike.alone, measures.alike.below_5, measures.alike.below_11)
+    )
     out.print(f"{alone} are alone, {few} among fewer than 5, {some_more} among fewer than 11", highlight=False)
-    if found.columns:
+    if measures.columns:
         table = Table(
-            "measure", *(Column(render.plain(each.column), justify="right", overflow="fold") for each in found.columns)
+            "measure",
+            *(
+                Column(render.escape_for_terminal(column.column), justify="right", overflow="fold")
+                for column in measures.columns
+            ),
         )
         for model in MODELS:
-            table.add_row(model.name, *(_number(each.numbers[model.key]) for each in found.columns))
+            table.add_row(model.name, *(_number(column.numbers[model.key]) for column in measures.columns))
         out.print(table)
-        if found.others_known:
+        if measures.others_known:
             render.show_text(out, "Groups are alike in the other sensitive columns too.")
-    for model in MODELS if found.columns else MODELS[:1]:
+    for model in MODELS if measures.columns else MODELS[:1]:
         out.print(f"[bold]{model.name.strip()}[/bold]", highlight=False)
         render.show_text(out, model.says)
         render.show_text(out, f"Left open: {model.leaves_open}")
@@ -104,32 +110,32 @@ def lint(
     printed: PrintOptions,
 ) -> None:
     """Look for what a published table gives away beside its values: by its order, its file, its digits."""
-    with render.progress_engine(err, printed) as engine:
-        found = sfumato.lint(table, read=sfumato.ReadOptions(encoding=encoding), progress=engine.progress)
+    with render.open_progress_engine(err, printed) as engine:
+        inspection = sfumato.lint(table, read=sfumato.ReadOptions(encoding=encoding), progress=engine.progress)
     if printed.as_json:
-        print_json(found.to_json())
+        print_json(inspection.to_json())
     else:
-        _show_inspection(found)
-    if found.findings:
+        _show_inspection(inspection)
+    if inspection.findings:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _show_inspection(found: Inspection) -> None:
-    for name, rows in found.tables.items():
-        out.print(f"{render.plain(name)}: {rows:,} rows", highlight=False)
+def _show_inspection(inspection: Inspection) -> None:
+    for name, rows in inspection.tables.items():
+        out.print(f"{render.escape_for_terminal(name)}: {rows:,} rows", highlight=False)
     marks: Mapping[bool, str] = {False: "[red]found[/red]", True: "[yellow]note [/yellow]"}
-    for each in (*found.findings, *found.notes):
-        _show_finding(each, marks[each.is_note], len(found.tables) > 1)
-    said, notes = _counted(len(found.findings), "finding"), _counted(len(found.notes), "note")
-    out.print(f"{said} and {notes}; what was not looked for may still be there", highlight=False)
+    for finding in (*inspection.findings, *inspection.notes):
+        _show_finding(finding, marks[finding.is_note], len(inspection.tables) > 1)
+    findings, notes = _format_count(len(inspection.findings), "finding"), _format_count(len(inspection.notes), "note")
+    out.print(f"{findings} and {notes}; what was not looked for may still be there", highlight=False)
 
 
-def _counted(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"no {what}" if not number else f"one {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _show_finding(found: Finding, mark: str, has_several: bool) -> None:
-    where = f" in {render.plain(found.file)}" if has_several and found.file else ""
-    out.print(f"{mark} {found.code}{where}", highlight=False)
-    render.show_text(out, found.sentence)
-    render.show_text(out, f"Remedy: {found.remedy}")
+def _show_finding(finding: Finding, mark: str, has_several: bool) -> None:
+    where = f" in {render.escape_for_terminal(finding.file)}" if has_several and finding.file else ""
+    out.print(f"{mark} {finding.code}{where}", highlight=False)
+    render.show_text(out, finding.sentence)
+    render.show_text(out, f"Remedy: {finding.remedy}")

@@ -24,14 +24,14 @@ class OptionGroup:
     def parameters(cls) -> Iterator[Parameter]:
         """Each option as the parameter that typer reads."""
         declared = get_type_hints(cls, include_extras=True)
-        for each in fields(cls):
-            kind, shown = get_args(declared[each.name])
+        for option_field in fields(cls):
+            kind, shown = get_args(declared[option_field.name])
             shown = copy(shown)
             shown.rich_help_panel = None if isinstance(shown, ArgumentInfo) else cls.PANEL
-            default = Parameter.empty if each.default is MISSING else each.default
-            if each.default_factory is not MISSING:
-                default = each.default_factory()
-            yield command_parameter(each.name, kind, shown, default)
+            default = Parameter.empty if option_field.default is MISSING else option_field.default
+            if option_field.default_factory is not MISSING:
+                default = option_field.default_factory()
+            yield make_command_parameter(option_field.name, kind, shown, default)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -39,7 +39,7 @@ class OptionGroup:
         return cls(**given)
 
 
-def command_parameter(name: str, kind: Any, shown: Any, default: Any) -> Parameter:
+def make_command_parameter(name: str, kind: Any, shown: Any, default: Any) -> Parameter:
     """A parameter of a command, with what typer shows of it."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
@@ -48,21 +48,21 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
     """A command with a parameter for each option of the groups that a function takes."""
     declared = inspect.signature(function, eval_str=True).parameters
     groups = {
-        name: each.annotation
-        for name, each in declared.items()
-        if isinstance(each.annotation, type) and issubclass(each.annotation, OptionGroup)
+        name: parameter.annotation
+        for name, parameter in declared.items()
+        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup)
     }
     options = {name: list(group.parameters()) for name, group in groups.items()}
 
     @wraps(function)
-    def command(**given: Any) -> None:
-        made = {
-            name: group.of({each.name: given.pop(each.name) for each in options[name]})
+    def command(**arguments: Any) -> None:
+        option_groups = {
+            name: group.of({option.name: arguments.pop(option.name) for option in options[name]})
             for name, group in groups.items()
         }
-        function(**given, **made)
+        function(**arguments, **option_groups)
 
-    flat = [each for name, own in declared.items() for each in options.get(name, [own])]
-    by_name = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flat]
+    flat = [parameter for name, own in declared.items() for parameter in options.get(name, [own])]
+    by_name = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in flat]
     command.__signature__ = Signature(by_name)  # type: ignore[attr-defined]
     return command

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import typer
 
-from sfumato._core.option_fields import Flag, options_of
+from sfumato._core.option_fields import Flag, list_flags
 from sfumato._planning.bound_for_error import AT, ERROR
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._readers.read_options import POINT, ReadOptions
@@ -26,10 +26,10 @@ from sfumato._request.accepted_risks import BREACH_LIMIT
 from sfumato._request.guarantee import ASKED, Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS, Surplus
-from sfumato._request.requirement_kinds import REQUESTS, asked
+from sfumato._request.requirement_kinds import REQUESTS, make_requirement
 from sfumato._request.requirements import PrivacySpec
 from sfumato._request.schema import Bins, NullPolicy, Schema, read_domain
-from sfumato.cli.option_group import OptionGroup, command_parameter
+from sfumato.cli.option_group import OptionGroup, make_command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -160,11 +160,14 @@ class TableOptions(OptionGroup):
             person=next(iter(self.person), None),
             drop=self.drop,
             keep=self.keep,
-            domains={name: read_domain(Path(file)) for name, file in assignments(self.domain, "--domain COL=FILE")},
-            hierarchies={name: Path(file) for name, file in assignments(self.hierarchy, HIERARCHY)},
-            publish_at=dict(assignments(self.publish_at, PUBLISH_AT)),
+            domains={
+                name: read_domain(Path(file)) for name, file in parse_assignments(self.domain, "--domain COL=FILE")
+            },
+            hierarchies={name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY)},
+            publish_at=dict(parse_assignments(self.publish_at, PUBLISH_AT)),
             bins={
-                name: Bins.parse(edges) for name, edges in assignments(self.bins, "--bins COL=0,20,40", at_last=True)
+                name: Bins.parse(edges)
+                for name, edges in parse_assignments(self.bins, "--bins COL=0,20,40", at_last=True)
             },
             nulls=self.nulls,
             rows_per_person=self.rows_per_person,
@@ -191,8 +194,8 @@ class PlanTableOptions(TableOptions):
 
     def grouped(self, counts: Histogram) -> tuple[Histogram, str]:
         """Counts with the hierarchy that was named, at the level that was, and the column that they are said of."""
-        files = {name: Path(file) for name, file in assignments(self.hierarchy, HIERARCHY)}
-        levels = dict(assignments(self.publish_at, PUBLISH_AT))
+        files = {name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY)}
+        levels = dict(parse_assignments(self.publish_at, PUBLISH_AT))
         named = dict.fromkeys((*files, *levels))
         schema = Schema.of(named, hierarchies=files, publish_at=levels)
         for name, hierarchy in schema.hierarchies.items():
@@ -220,7 +223,7 @@ class TargetOptions(OptionGroup):
     ] = None
 
 
-def assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
+def parse_assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
     """Names and what they are given; the name of a column may hold the sign itself, and edges do not."""
     if (wrong := next((option for option in options if "=" not in option), None)) is not None:
         raise SchemaError(f"{wrong!r} should be written as {form}.")
@@ -250,7 +253,7 @@ class PromiseOptions(OptionGroup):
         An option that several mechanisms share stands in the panel of the first.
         """
         requested = [flag for kind in REQUESTS for flag in kind.FLAGS]
-        yield from (_flag_parameter(flag, PROMISE) for flag in requested)
+        yield from (_make_flag_parameter(flag, PROMISE) for flag in requested)
         names, covered = ", ".join((AUTO, *REGISTRY)), " or ".join(ASKED)
         how = typer.Option(
             "--mechanism",
@@ -258,22 +261,22 @@ class PromiseOptions(OptionGroup):
             rich_help_panel=PROMISE,
             autocompletion=lambda: [AUTO, *REGISTRY],
         )
-        yield command_parameter("mechanism", str, how, AUTO)
+        yield make_command_parameter("mechanism", str, how, AUTO)
         prior = f"Which prior knowledge is covered: {covered}."
         whom = typer.Option(
             "--guarantee",
             help=prior,
             show_default=ASKED[0],
             rich_help_panel=PROMISE,
-            autocompletion=lambda: [str(each) for each in ASKED],
+            autocompletion=lambda: [str(guarantee) for guarantee in ASKED],
         )
-        yield command_parameter("guarantee", str | None, whom, None)
-        seen: set[str] = set()
+        yield make_command_parameter("guarantee", str | None, whom, None)
+        seen_names: set[str] = set()
         for mechanism in REGISTRY.values():
-            for _, flag in options_of(mechanism.options):
-                if flag.name not in seen:
-                    seen.add(flag.name)
-                    yield _flag_parameter(flag, mechanism.name)
+            for _, flag in list_flags(mechanism.options):
+                if flag.name not in seen_names:
+                    seen_names.add(flag.name)
+                    yield _make_flag_parameter(flag, mechanism.name)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -288,13 +291,13 @@ class PromiseOptions(OptionGroup):
     @property
     def guarantee(self) -> str | None:
         """The prior knowledge that must be covered, if that was said."""
-        found: str | None = self.given["guarantee"]
-        return found
+        guarantee_name: str | None = self.given["guarantee"]
+        return guarantee_name
 
     @cached_property
     def spec(self) -> PrivacySpec:
         """The request that was made."""
-        return asked(self.given)
+        return make_requirement(self.given)
 
     @cached_property
     def options(self) -> dict[str, Any]:
@@ -306,25 +309,25 @@ class PromiseOptions(OptionGroup):
         holders: dict[str, list[tuple[AnyMechanism, str]]] = {}
         values: dict[str, Any] = {}
         for mechanism in REGISTRY.values():
-            for name, flag in options_of(mechanism.options):
+            for name, flag in list_flags(mechanism.options):
                 if self.given[flag.parameter] is not None:
                     holders.setdefault(flag.parameter, []).append((mechanism, name))
                     values[flag.parameter] = flag.read(self.given[flag.parameter])
         taken: dict[str, dict[str, Any]] = {}
-        for parameter, held in holders.items():
+        for parameter, owners in holders.items():
             meeting = [
-                (mechanism, name) for mechanism, name in held if isinstance(self.spec, mechanism.accepted_requests)
+                (mechanism, name) for mechanism, name in owners if isinstance(self.spec, mechanism.accepted_requests)
             ]
-            for mechanism, name in meeting or held[:1]:
+            for mechanism, name in meeting or owners[:1]:
                 taken.setdefault(mechanism.name, {})[name] = values[parameter]
         return {name: REGISTRY[name].options(**own) for name, own in taken.items()}
 
 
-def _flag_parameter(flag: Flag, panel: str) -> Parameter:
+def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:
     """An option that is None where it is not given, so that what it is for can tell."""
     shown = typer.Option(flag.name, metavar=flag.metavar, min=flag.least, help=flag.help, rich_help_panel=panel)
     kind: Any = Literal.__getitem__(flag.offered) if flag.offered else flag.kind
-    return command_parameter(flag.parameter, kind | None, shown, None)
+    return make_command_parameter(flag.parameter, kind | None, shown, None)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from sfumato._terminal_safe import printable, printable_json, without_passwords
+from sfumato._terminal_safe import escape_json, escape_unprintable, hide_passwords
 from sfumato.cli.render import GuardedConsole
 
 FORMAT = 1
@@ -31,18 +31,18 @@ err = GuardedConsole(stderr=True, emoji=False)
 
 def print_json(written: Mapping[str, Any]) -> None:
     """Print one document."""
-    told = {"format": FORMAT, **written}
-    typer.echo(printable_json(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
+    document = {"format": FORMAT, **written}
+    typer.echo(escape_json(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
 
 
 def complain(sentence: str) -> None:
     """One line of words that cannot steer a terminal, on standard error."""
-    line = printable(without_passwords(" ".join(sentence.splitlines())))
+    line = escape_unprintable(hide_passwords(" ".join(sentence.splitlines())))
     stop = "" if line.endswith(".") else "."
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
 
-def failed_with(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: Any) -> None:
+def report_failure(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: Any) -> None:
     """Tell people why a command stopped, in one sentence; and machines too, if they asked.
 
     A sentence names values of the table only where somebody looks at it: what is not a terminal may be a log.
@@ -50,4 +50,4 @@ def failed_with(as_json: bool, kind: str, message: str, with_values: str | None 
     complain(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
         with suppress(OSError):  # where standard output itself is what failed
-            print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
+            print_json({"error": {"kind": kind, "message": hide_passwords(message), **more}})

@@ -68,16 +68,16 @@ class PageOptions(OptionGroup):
             return
         compared = None
         if table is not None:
-            request, made = table
+            request, make_engine = table
             with (
-                render.progress_engine(err, printed, made) as engine,
+                render.open_progress_engine(err, printed, make_engine) as engine,
                 suppress(SpecError),
             ):  # if it has no one posterior
                 compared = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
         save(plan_page(found, *asked, self.decider, compared), self.report, force=self.force)
         if not printed.is_silent:
-            said = f"written to {render.plain(str(self.report))}, for you alone"
-            out.print(said, soft_wrap=True, highlight=False)
+            message = f"written to {render.escape_for_terminal(str(self.report))}, for you alone"
+            out.print(message, soft_wrap=True, highlight=False)
 
 
 def certificate(
@@ -93,12 +93,12 @@ def certificate(
     """Write one page about a release that may go with it: its promise, design, error and limits. It verifies first."""
     if target is None and not printed.as_json:
         raise TargetError("name the file of the page with --out, such as --out certificate.html, or ask for --json.")
-    found = sfumato.certificate(release, target, decider=decider, force=force)
+    document = sfumato.certificate(release, target, decider=decider, force=force)
     if printed.as_json:
-        print_json(({} if target is None else {"path": str(target)}) | found.to_json())
+        print_json(({} if target is None else {"path": str(target)}) | document.to_json())
     elif not printed.quiet:
-        render.show_text(out, found.manifest.promise)
-        out.print(f"written to {render.plain(str(target))}", soft_wrap=True, highlight=False)
+        render.show_text(out, document.manifest.promise)
+        out.print(f"written to {render.escape_for_terminal(str(target))}", soft_wrap=True, highlight=False)
 
 
 # ------------------------------------------------------------------------------------------------ the page that answers
@@ -131,12 +131,12 @@ class AskPageOptions(OptionGroup):
         if self.page is None:
             return {}
         try:
-            return {"page": saved_page(release, self.page, printed, force=force)}
+            return {"page": save_page(release, self.page, printed, force=force)}
         except SfumatoError as error:
             raise TargetError(f"the release is written to {str(release.path)!r}, but not its page: {error}") from error
 
 
-def saved_page(  # noqa: PLR0913 - everything but the release and the place has a default
+def save_page(  # noqa: PLR0913 - everything but the release and the place has a default
     release: Release,
     target: Path,
     printed: PrintOptions,
@@ -146,15 +146,21 @@ def saved_page(  # noqa: PLR0913 - everything but the release and the place has 
     force: bool = False,
 ) -> dict[str, Any]:
     """Make the page of a release and write it; what is told of it."""
-    with render.progress_of(err, printed, "counting") as progress:
-        made = sfumato.page(release, target, title=title, megabytes=largest, force=force, progress=progress)
-    held = "counts" if made.is_counted else "records"
+    with render.show_progress(err, printed, "counting") as progress:
+        ask_page = sfumato.page(release, target, title=title, megabytes=largest, force=force, progress=progress)
+    content_kind = "counts" if ask_page.is_counted else "records"
     if not printed.is_silent:
-        said = (
-            f"written to {render.plain(str(target))}: {made.size / 1e6:,.1f} MB, which hold the {held} of the release"
+        message = (
+            f"written to {render.escape_for_terminal(str(target))}: {ask_page.size / 1e6:,.1f} MB, which hold the "
+            f"{content_kind} of the release"
         )
-        out.print(said, soft_wrap=True, highlight=False)
-    return {"path": str(target), "bytes": made.size, "holds": held, "left_out": list(made.contents.left_out)}
+        out.print(message, soft_wrap=True, highlight=False)
+    return {
+        "path": str(target),
+        "bytes": ask_page.size,
+        "holds": content_kind,
+        "left_out": list(ask_page.contents.left_out),
+    }
 
 
 def page(  # noqa: PLR0913 - the arguments of a command are its options
@@ -175,9 +181,9 @@ def page(  # noqa: PLR0913 - the arguments of a command are its options
     from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
-    with render.fetching(err, release, quiet=printed.is_silent):
+    with render.show_fetching(err, release, quiet=printed.is_silent):
         opened = sfumato.Release.open(release)
         _ = opened.folder  # where the records of a store come to
-    told = saved_page(opened, target, printed, title=title, largest=largest, force=force)
+    report = save_page(opened, target, printed, title=title, largest=largest, force=force)
     if printed.as_json:
-        print_json(told)
+        print_json(report)

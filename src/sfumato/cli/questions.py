@@ -12,7 +12,7 @@ import typer
 import sfumato
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.query_limits import DEFAULT_SECONDS
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.option_group import OptionGroup
@@ -62,46 +62,46 @@ class QueryOptions(OptionGroup):
 
 
 def answer_questions(
-    release: Path, asked: QueryOptions, printed: PrintOptions, check: Callable[[Release], None]
+    release: Path, query_options: QueryOptions, printed: PrintOptions, check: Callable[[Release], None]
 ) -> None:
     """Answers one question or a batch by a release that passes a check, and prints the answers."""
     from sfumato._query.attached_tables import parse_attachments  # noqa: PLC0415 - takes long to load
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
     from sfumato._query.child_process import Asking, ask_apart  # noqa: PLC0415 - takes long to load
 
-    if (asked.sql is None) == (asked.batch is None):
+    if (query_options.sql is None) == (query_options.batch is None):
         raise QueryError(
             "ask one question in SQL, or many with --batch FILE, one of the two; see sfumato query --help."
         )
-    if asked.batch is not None and (asked.consistent or asked.totals):
+    if query_options.batch is not None and (query_options.consistent or query_options.totals):
         raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
-    tables, opened = parse_attachments(asked.attach), sfumato.Release.open(release)
+    tables, opened = parse_attachments(query_options.attach), sfumato.Release.open(release)
     check(opened)
-    questions = [str(asked.sql)] if asked.batch is None else read_batch(asked.batch)
-    with render.fetching(err, release, quiet=printed.is_silent):
+    questions = [str(query_options.sql)] if query_options.batch is None else read_batch(query_options.batch)
+    with render.show_fetching(err, release, quiet=printed.is_silent):
         asking = Asking(
             opened,
             tuple(questions),
-            is_batch=asked.batch is not None,
-            method=asked.method,
+            is_batch=query_options.batch is not None,
+            method=query_options.method,
             attach=tables,
-            simultaneous=asked.simultaneous,
-            consistent=asked.consistent,
-            totals=asked.totals,
-            timeout=asked.timeout,
+            simultaneous=query_options.simultaneous,
+            consistent=query_options.consistent,
+            totals=query_options.totals,
+            timeout=query_options.timeout,
         )
     if asking.is_batch:
-        with render.progress_of(err, printed) as progress:
+        with render.show_progress(err, printed) as progress:
             answers = ask_apart(asking, progress)
-        _print_batch(answers, asked.level, printed)
+        _print_batch(answers, query_options.level, printed)
         return
     (answer,) = ask_apart(asking)
     if isinstance(answer, SfumatoError):
         raise answer
     if printed.as_json:
-        print_json(answer_json(answer, asked.level))
+        print_json(answer_json(answer, query_options.level))
     else:
-        show_answer(out, answer, asked.level, quiet=printed.quiet)
+        show_answer(out, answer, query_options.level, quiet=printed.quiet)
 
 
 def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed: PrintOptions) -> None:
@@ -117,7 +117,9 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed
         for number, answer in enumerate(answers, 1):
             out.print(f"question {number}", style="bold")
             if isinstance(answer, SfumatoError):
-                out.print(f"not answered: {printable(str(answer))}", soft_wrap=True, highlight=False, markup=False)
+                out.print(
+                    f"not answered: {escape_unprintable(str(answer))}", soft_wrap=True, highlight=False, markup=False
+                )
             else:
                 show_answer(out, answer, level, quiet=printed.quiet)
     if failed:

@@ -33,7 +33,7 @@ from typing import Any, get_args, get_origin
 
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import read_toml
-from sfumato._readers.reader_registry import reader_of_address
+from sfumato._readers.reader_registry import find_reader_of_address
 from sfumato._readers.tables_in_files import split
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
@@ -77,18 +77,18 @@ class Key:
     """Whether several are one text with commas."""
 
 
-def known_keys() -> dict[str, Key]:
+def list_keys() -> dict[str, Key]:
     """Every key that a request file may have, from the options of the commands."""
-    found = {PATH: Key(TABLE, Path)}
-    for parameter in (each for group in GROUPS for each in group.parameters() if each.name != TABLE):
+    keys = {PATH: Key(TABLE, Path)}
+    for parameter in (item for group in GROUPS for item in group.parameters() if item.name != TABLE):
         declared, shown = get_args(parameter.annotation)
         is_list = get_origin(declared) is list
-        kind = next(each for each in get_args(declared) or (declared,) if each is not NoneType)
+        kind = next(item for item in get_args(declared) or (declared,) if item is not NoneType)
         # The first name is where a default would be if there were no annotation.
-        name = next(each for each in (shown.default, *shown.param_decls) if str(each).startswith("--"))
+        name = next(item for item in (shown.default, *shown.param_decls) if str(item).startswith("--"))
         is_joined = "," in (shown.metavar or "")
-        found[name.removeprefix("--").replace("-", "_")] = Key(parameter.name, kind, is_list, is_joined)
-    return found
+        keys[name.removeprefix("--").replace("-", "_")] = Key(parameter.name, kind, is_list, is_joined)
+    return keys
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class RequestFile:
     def read(cls, path: Path) -> RequestFile:
         """Read a file, and refuse in one sentence what no option takes."""
         written = read_toml(path, f"the request file {str(path)!r}", parse_float=str)
-        reader = _Reader(path, known_keys())
+        reader = _Reader(path, list_keys())
         for name, value in written.items():
             reader.take(name, value)
         return cls(path, reader.given)
@@ -123,7 +123,7 @@ class RequestFile:
 
 def _is_elsewhere(name: str) -> bool:
     """Whether a table is in a store, on a server or known to Spark, and not at a path."""
-    return reader_of_address(name) is not None or Address.of(name, SpecError) is not None
+    return find_reader_of_address(name) is not None or Address.of(name, SpecError) is not None
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ class _Reader:
         elif name in BY_COLUMN:
             parameter = BY_COLUMN[name]
             read = {"bins": self.edges, "publish_at": self.level}.get(name, self.file)
-            self.given[parameter] = [f"{column}={read(column, each)}" for column, each in value.items()]
+            self.given[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
         elif name in SECTIONS:
-            for key, each in value.items():
-                self.take_key(key, each)
+            for key, entry in value.items():
+                self.take_key(key, entry)
         else:
             raise self.unknown(f"section [{name}]", name, (*SECTIONS, *BY_COLUMN))
 
@@ -159,8 +159,8 @@ class _Reader:
         if key.parameter in self.given:
             raise SpecError(f"{name!r} stands twice in {str(self.path)!r}; write it once.")
         if key.is_list:
-            each = value if isinstance(value, list) else [value]
-            self.given[key.parameter] = [self.one(name, item, key) for item in each]
+            items = value if isinstance(value, list) else [value]
+            self.given[key.parameter] = [self.one(name, item, key) for item in items]
         elif key.is_joined and isinstance(value, list):
             joined = io.StringIO()
             csv.writer(joined, lineterminator="").writerow([self.one(name, item, key) for item in value])

@@ -50,7 +50,7 @@ class EngineOptions(OptionGroup):
 
     def made(self, table: Any, progress: Progress) -> Engine:
         """The engine for a table."""
-        from sfumato._readers.spark_frames import session  # noqa: PLC0415 - takes long to load
+        from sfumato._readers.spark_frames import get_session  # noqa: PLC0415 - takes long to load
 
         if self.spark_master is not None and self.engine is Where.LOCAL:
             raise SpecError("--spark-master says where Spark is, and --engine local does not use it; give one of them.")
@@ -59,5 +59,5 @@ class EngineOptions(OptionGroup):
             or self.spark_master is not None
             or (self.engine is None and is_spark_name(table))
         ):
-            return sfumato.SparkEngine(session(self.spark_master), progress=progress)
+            return sfumato.SparkEngine(get_session(self.spark_master), progress=progress)
         return sfumato.LocalEngine(progress=progress)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sfumato._core.arrays import Codes, Counts, Floats, Indices
 from sfumato._core.cell_values import Value
 from sfumato._core.json_types import Json
-from sfumato._records import Contents, Replaced
+from sfumato._records import Contents, PerturbedRecords
 from sfumato._records.tally import Holdings
 from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato._request.schema import Merged
@@ -111,7 +111,7 @@ class AttackModel(Capability, Generic[PlanT, DesignT]):
 
     ABILITY = "be attacked, so nobody can tell how well its records are guessed"
 
-    compute_likelihoods: Callable[[PlanT, Replaced], Sequence[Floats]]
+    compute_likelihoods: Callable[[PlanT, PerturbedRecords], Sequence[Floats]]
     """The likelihood of each perturbed record, given each value; from a plan."""
     compute_published_likelihoods: Callable[[DesignT, Codes, Codes, Indices], Sequence[Floats]]
     """The same for some records of a release (last argument), from its design.

@@ -34,14 +34,14 @@ class ErrorAt:
         return {name: getattr(self, name) for name in ("count", "evenly", "by_records", "values")}
 
 
-def error_at(held: Floats, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAt:
+def predict_error(value_counts: Floats, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAt:
     """The error of a count of this size, if each value is held by so many; `variances` as a mechanism has them."""
-    total = float(held.sum())
-    is_found = (held >= count) & (count >= 1)
+    total = float(value_counts.sum())
+    is_found = (value_counts >= count) & (count >= 1)
     if not is_found.any():
         return ErrorAt(count, None, None, 0)
-    rows = np.where(is_found, count * total / np.where(held > 0, held, 1), total)
-    errors = np.sqrt(np.maximum(variances(rows, np.full(len(held), float(count)))[is_found], 0.0)) / count
-    means = [float(weights @ errors / weights.sum()) for weights in (np.ones(len(errors)), held[is_found])]
+    rows = np.where(is_found, count * total / np.where(value_counts > 0, value_counts, 1), total)
+    errors = np.sqrt(np.maximum(variances(rows, np.full(len(value_counts), float(count)))[is_found], 0.0)) / count
+    means = [float(weights @ errors / weights.sum()) for weights in (np.ones(len(errors)), value_counts[is_found])]
     evenly, by_records = (mean if math.isfinite(mean) else None for mean in means)
     return ErrorAt(count, evenly, by_records, int(is_found.sum()))

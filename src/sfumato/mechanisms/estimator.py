@@ -56,8 +56,8 @@ class Moments:
         is_own_note: bool = False,
     ) -> Moments:
         """The moments of one estimate."""
-        known = np.nan if base is None else base
-        lines = np.array([value, known, slope, most, least], dtype=np.float64)[:, np.newaxis]
+        variance_base = np.nan if base is None else base
+        lines = np.array([value, variance_base, slope, most, least], dtype=np.float64)[:, np.newaxis]
         return cls._of_lines(lines, () if note is None else (note,), is_own_note=is_own_note)
 
     @classmethod
@@ -74,14 +74,14 @@ class Moments:
     @classmethod
     def joined(cls, moments: Sequence[Moments]) -> Moments:
         """Several one after the other."""
-        lines = [np.concatenate([np.zeros(0), *(getattr(each, name) for each in moments)]) for name in _ARRAYS]
-        notes = [note for each in moments for note in each.noted] if any(each.notes for each in moments) else ()
-        found = cls._of_lines(lines, notes, is_own_note=any(each.is_own_note for each in moments))
-        if any(each.chances is not None for each in moments):
-            found = replace(found, chances=np.concatenate([each.hit_chances for each in moments], axis=1))
-        if any(each.unbiased is not None for each in moments):
-            found = replace(found, unbiased=np.concatenate([each.centre for each in moments]))
-        return found
+        lines = [np.concatenate([np.zeros(0), *(getattr(part, name) for part in moments)]) for name in _ARRAYS]
+        notes = [note for part in moments for note in part.noted] if any(part.notes for part in moments) else ()
+        result = cls._of_lines(lines, notes, is_own_note=any(part.is_own_note for part in moments))
+        if any(part.chances is not None for part in moments):
+            result = replace(result, chances=np.concatenate([part.hit_chances for part in moments], axis=1))
+        if any(part.unbiased is not None for part in moments):
+            result = replace(result, unbiased=np.concatenate([part.centre for part in moments]))
+        return result
 
     def __len__(self) -> int:
         return len(self.value)
@@ -96,7 +96,7 @@ class Moments:
     def _written(self) -> tuple[bytes | tuple[str | None, ...], ...]:
         """All of it as something that can be compared; a number that is none is equal to itself here."""
         arrays = (*(getattr(self, name) for name in _ARRAYS), self.hit_chances, self.centre)
-        return (*(each.astype(np.float64).tobytes() for each in arrays), tuple(self.notes))
+        return (*(array.astype(np.float64).tobytes() for array in arrays), tuple(self.notes))
 
     @property
     def hit_chances(self) -> Floats:
@@ -122,9 +122,9 @@ class Moments:
         """Some of them."""
         notes = [self.notes[number] for number in numbers.tolist()] if self.notes else ()
         lines = [getattr(self, name)[numbers] for name in _ARRAYS]
-        found = self._of_lines(lines, notes, is_own_note=self.is_own_note)
+        moments = self._of_lines(lines, notes, is_own_note=self.is_own_note)
         chances = None if self.chances is None else self.chances[:, numbers]
-        return replace(found, chances=chances, unbiased=None if self.unbiased is None else self.unbiased[numbers])
+        return replace(moments, chances=chances, unbiased=None if self.unbiased is None else self.unbiased[numbers])
 
     @property
     def is_certain(self) -> Mask:

@@ -14,7 +14,7 @@ from sfumato._core.arrays import Codes, UInts
 from sfumato._core.cell_values import Value
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
-from sfumato._records import Naming, Replaced, Shown
+from sfumato._records import Naming, PerturbedRecords, RecordEncoding
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirement_kinds import REQUESTS
@@ -100,13 +100,13 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """A dataclass whose fields declare their flags; `NoOptions` where there is nothing to choose."""
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], PlanT]
     """Decides everything, exactly, from the histogram; raises InfeasibleError where nothing meets the request."""
-    perturb: Callable[[PlanT, Codes, UInts | None, Draws, int], Replaced]
+    perturb: Callable[[PlanT, Codes, UInts | None, Draws, int], PerturbedRecords]
     """Perturbs a batch, given its codes, its slots and the number of its first row; row-local and vectorised."""
     design: Callable[[PlanT], DesignT]
     """Takes from the plan what is published."""
     read_design: Callable[[JsonView, Sequence[str]], DesignT]
     """Reads a design back from JSON, given the Data Package types of the sensitive columns."""
-    make_encoding: Callable[[DesignT], Shown]
+    make_encoding: Callable[[DesignT], RecordEncoding]
     """The record encoding: whether a record publishes a value, a set or a bucket, and how it is written."""
     estimators: Mapping[str, Method[DesignT]]
     """The estimators by name; the first is the default unless `estimation_rules` choose another."""
@@ -158,10 +158,10 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
 
     def require(self, capability: type[CapabilityT]) -> CapabilityT:
         """The capability of this kind; raises MissingCapabilityError where the mechanism does not have it."""
-        found = getattr(self, CAPABILITIES[capability])
-        if found is None:
+        capability_functions = getattr(self, CAPABILITIES[capability])
+        if capability_functions is None:
             raise self.lacks(capability.__name__, capability.ABILITY)
-        return cast(CapabilityT, found)
+        return cast(CapabilityT, capability_functions)
 
     def lacks(self, capability: str, ability: str) -> MissingCapabilityError:
         """The error that says that this mechanism does not have a capability."""
@@ -177,7 +177,7 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         of_estimators = [
             name
             for name, entry in ESTIMATOR_CAPABILITIES.items()
-            if all(getattr(each, entry) is None for each in estimators)
+            if all(getattr(estimator, entry) is None for estimator in estimators)
         ]
         return (*own, *of_estimators)
 

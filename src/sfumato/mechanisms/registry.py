@@ -76,7 +76,7 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
 
     def reason(self, name: str) -> str:
         """The sentence that says why the plug-in of this name was left out; empty where none was."""
-        return next((each.sentence for each in self.broken if each.name == name and name not in self), "")
+        return next((plugin.sentence for plugin in self.broken if plugin.name == name and name not in self), "")
 
     def register(self, name: str, entry: EntryT) -> None:
         """Enters something under a new name; refused where the name is taken."""

@@ -33,12 +33,12 @@ from sfumato import (
     compare,
     plan,
 )
-from sfumato._comparison.compare_mechanisms import asked_guarantee, usual_count
-from sfumato._comparison.comparison_baselines import laplace_answers, redrawn_values
+from sfumato._comparison.compare_mechanisms import choose_usual_count, find_required_guarantee
+from sfumato._comparison.comparison_baselines import estimate_laplace_answers, redraw_values
 from sfumato._comparison.comparison_outcome import Contender
-from sfumato._comparison.matching_criteria import SameError, SameGain, around, bounds_from
+from sfumato._comparison.matching_criteria import SameError, SameGain, list_bounds_around, list_weaker_bounds
 from sfumato._comparison.mechanism_trial import Trial
-from sfumato._core.exact_numbers import two_digits_above
+from sfumato._core.exact_numbers import round_up_two_digits
 from sfumato._core.random_draws import Draws
 from sfumato._profile import record_sample as sampling
 from sfumato._profile.record_sample import Sample
@@ -129,7 +129,7 @@ def test_other_requests_have_one_bound_that_asks_for_as_much() -> None:
 
 @given(st.fractions(Fraction(1, 10**9), 1, max_denominator=10**9).filter(bool))
 def test_two_digits_above_are_at_least_the_share_and_near_it(share: Fraction) -> None:
-    found = two_digits_above(share)
+    found = round_up_two_digits(share)
     assert share <= found < share * Fraction(11, 10)
     assert len(str(found.numerator * 10**12 // found.denominator).rstrip("0")) <= 3
 
@@ -148,7 +148,7 @@ def test_two_digits_above_are_at_least_the_share_and_near_it(share: Fraction) ->
 )
 def test_what_was_asked_is_as_far_as_it_goes(how: dict[str, Any], guarantee: Guarantee) -> None:
     counted = Histogram.of("abcd", [40, 30, 20, 10])
-    assert asked_guarantee(request(**how), counted) == guarantee
+    assert find_required_guarantee(request(**how), counted) == guarantee
 
 
 def test_guarantees_are_weaker_by_whom_and_what_they_cover() -> None:
@@ -320,7 +320,9 @@ def test_one_error_is_the_smallest_posterior_within_it() -> None:
         assert each.proposed.error <= 0.2
     uniform = contender(found, "uniform").proposed
     (below,) = [
-        each for each in bounds_from(loose.spec.bound) if each.posterior == uniform.bound.posterior - Fraction(1, 100)
+        each
+        for each in list_weaker_bounds(loose.spec.bound)
+        if each.posterior == uniform.bound.posterior - Fraction(1, 100)
     ]  # type: ignore[arg-type]
     plan = REGISTRY["uniform"].plan(uniform.chosen.histogram, below, None, Draws.secret())  # type: ignore[union-attr]
     assert replace(uniform.chosen, plan=plan).error_curve([200])[0].evenly > 0.2  # type: ignore[arg-type, operator]
@@ -356,10 +358,10 @@ def test_aims_are_met_by_bisection_of_two_digits() -> None:
 
 
 def test_bounds_around_another_are_powers_of_its_odds() -> None:
-    found = around(BreachBound("1/13", "1/3"), (0.5, 1.5))
+    found = list_bounds_around(BreachBound("1/13", "1/3"), (0.5, 1.5))
     assert [each.posterior for each in found] == [Fraction(1, 3), Fraction(17, 100), Fraction(11, 20)]
     assert [float(each.whole) for each in found[1:]] == pytest.approx([6**0.5, 6**1.5], rel=0.05)
-    assert len(around(BreachBound("1/10", "11/100"), (0.5, 1.5))) == 2  # where nothing lies between
+    assert len(list_bounds_around(BreachBound("1/10", "11/100"), (0.5, 1.5))) == 2  # where nothing lies between
 
 
 # ----------------------------------------------------------------------------------------------------------- baselines
@@ -370,7 +372,7 @@ def test_redrawn_values_lose_how_columns_go_together() -> None:
     counts, rows = [60, 30, 10], 100
     held = np.repeat(np.arange(3), counts)
     columns = {"half": np.where(np.arange(rows) % 2 == 0, 0, 1), "own": held}
-    found = redrawn_values(Sample(columns, held, rows), Histogram.of("abc", counts), 30)
+    found = redraw_values(Sample(columns, held, rows), Histogram.of("abc", counts), 30)
     assert found is not None
     errors: list[float] = []
     draws = [distribution_based.redraw(counts, rows, Draws.unsafe_test_key(f"{seed:064x}")) for seed in range(2000)]
@@ -383,16 +385,16 @@ def test_redrawn_values_lose_how_columns_go_together() -> None:
                     errors.append(math.sqrt(float(np.mean(np.square(off)))) / truth)
     assert found.error == pytest.approx(float(np.mean(errors)), rel=0.03)
     assert found.gain == 0
-    assert redrawn_values(Sample({}, held, rows), Histogram.of("abc", counts), 30) is None
+    assert redraw_values(Sample({}, held, rows), Histogram.of("abc", counts), 30) is None
 
 
 def test_laplace_answers_are_close_one_by_one_and_lose_by_their_number() -> None:
     bound = BreachBound("1/13", "1/3")
-    found = laplace_answers(bound, 1000, ("subset", 0.22))
+    found = estimate_laplace_answers(bound, 1000, ("subset", 0.22))
     assert found.error == pytest.approx(math.sqrt(2) / math.log(6) / 1000)
     answers = math.ceil(0.22 / found.error)
     assert f"from about {answers:,} answers on subset is closer" in found.words
-    assert laplace_answers(bound.for_rows(2), 1000, None).error == pytest.approx(2 * found.error)
+    assert estimate_laplace_answers(bound.for_rows(2), 1000, None).error == pytest.approx(2 * found.error)
 
 
 # ------------------------------------------------------------------------------------------------------------ mistakes
@@ -421,4 +423,4 @@ def test_what_has_no_one_posterior_is_refused() -> None:
 
 @pytest.mark.parametrize(("counts", "usual"), [([5000, 10], 1000), ([437, 20], 400), ([7, 3], 7)], ids=str)
 def test_errors_are_told_of_counts_that_there_are(counts: Sequence[int], usual: int) -> None:
-    assert usual_count(Histogram.of("ab", counts)) == usual
+    assert choose_usual_count(Histogram.of("ab", counts)) == usual

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sfumato._core.cell_values import (
     JsonValue,
     Value,
+    build_domain_array,
     display,
-    domain_array,
     field_type,
     to_json,
     values_from_json,
@@ -145,4 +145,4 @@ def test_a_column_comes_back_from_json_as_it_was(column: pa.Array) -> None:
     kind = field_type(column.type)
     assert kind is not None
     back = values_from_json(json.loads(json.dumps(values_to_json(column.to_pylist()))), [kind])
-    assert domain_array(back).equals(column)
+    assert build_domain_array(back).equals(column)

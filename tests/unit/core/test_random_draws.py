@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import BLOCK_ROWS, Words
+from sfumato._core.arrays import BLOCK_ROWS, RandomBits
 from sfumato._core.random_draws import (
     KEY_BYTES,
     LARGEST_BOUND,
@@ -40,7 +40,7 @@ def _draws(key: bytes = KEY) -> Draws:
     return Draws.unsafe_test_key(key.hex())
 
 
-def _array(numbers: object) -> Words:
+def _array(numbers: object) -> RandomBits:
     return np.array(numbers, dtype=np.uint64)
 
 
@@ -203,7 +203,7 @@ def test_integers_redraw_each_row_with_its_own_bound() -> None:
     [0, -1, LARGEST_BOUND + 1, 2**64, np.array([3, 0, 3]), _array([3, LARGEST_BOUND + 1, 3])],
     ids=["zero", "negative", "above 2^63", "2^64", "a zero among them", "a large one among them"],
 )
-def test_integers_refuse_a_bound_out_of_range(bound: int | Words) -> None:
+def test_integers_refuse_a_bound_out_of_range(bound: int | RandomBits) -> None:
     with pytest.raises(InternalError, match=r"a bound of 1 to 2\^63 only"):
         _draws().stream("coins").integers(0, 3, bound)
 

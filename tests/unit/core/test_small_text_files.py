@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._core.small_text_files import LONGEST_VALUE, lines, matched, values_with
+from sfumato._core.small_text_files import LONGEST_VALUE, match_to_domain, read_csv_lines, read_value_entries
 from sfumato.errors import QueryError, SchemaError, SfumatoError, SpecError
 
 UNLIKE = "'caps.csv' must have the columns value, cap."
@@ -30,7 +30,7 @@ def written(text: str | bytes) -> Path:
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "windows"])
 def test_lines_are_those_of_a_csv(desk: Path, mark: str, end: str) -> None:
     path = written(mark + end.join(["value,cap", '"cold, common",1/2', "", '"say ""é""",', "last,1"]))
-    assert lines(path, SpecError, UNLIKE) == [
+    assert read_csv_lines(path, SpecError, UNLIKE) == [
         ["value", "cap"],
         ["cold, common", "1/2"],
         [],
@@ -40,11 +40,11 @@ def test_lines_are_those_of_a_csv(desk: Path, mark: str, end: str) -> None:
 
 
 def test_field_may_hold_a_line_break(desk: Path) -> None:
-    assert lines(written('value,cap\n"a\nb",1\n'), SpecError, UNLIKE)[1] == ["a\nb", "1"]
+    assert read_csv_lines(written('value,cap\n"a\nb",1\n'), SpecError, UNLIKE)[1] == ["a\nb", "1"]
 
 
 def test_empty_file_has_no_lines(desk: Path) -> None:
-    assert lines(written(""), SpecError, UNLIKE) == []
+    assert read_csv_lines(written(""), SpecError, UNLIKE) == []
 
 
 @pytest.mark.parametrize("wrong", [SpecError, SchemaError, QueryError])
@@ -53,15 +53,15 @@ def test_file_that_cannot_be_read_is_named_by_what_it_should_be(
     desk: Path, wrong: type[SfumatoError], what: str, named: str
 ) -> None:
     with pytest.raises(wrong, match=rf"^{named} cannot be read: No such file or directory\.$"):
-        lines(Path("caps.csv"), wrong, UNLIKE, what)
+        read_csv_lines(Path("caps.csv"), wrong, UNLIKE, what)
     Path("caps.csv").mkdir()
     with pytest.raises(wrong, match=rf"^{named} cannot be read: Is a directory\.$"):
-        lines(Path("caps.csv"), wrong, UNLIKE, what)
+        read_csv_lines(Path("caps.csv"), wrong, UNLIKE, what)
 
 
 def test_file_in_another_encoding_is_refused(desk: Path) -> None:
     with pytest.raises(SchemaError, match=r"^the domain file 'caps\.csv' is not UTF-8 text; save it as UTF-8\.$"):
-        lines(written("é".encode("latin-1")), SchemaError, UNLIKE, "the domain file")
+        read_csv_lines(written("é".encode("latin-1")), SchemaError, UNLIKE, "the domain file")
 
 
 def test_file_that_is_no_csv_is_refused_with_the_sentence_of_the_reader(desk: Path) -> None:
@@ -69,7 +69,7 @@ def test_file_that_is_no_csv_is_refused_with_the_sentence_of_the_reader(desk: Pa
     limit = csv.field_size_limit(1000)
     try:
         with pytest.raises(QueryError, match=r"^check its quotes\.$"):
-            lines(written('value\n"' + "x" * 1001), QueryError, "check its quotes.")
+            read_csv_lines(written('value\n"' + "x" * 1001), QueryError, "check its quotes.")
     finally:
         csv.field_size_limit(limit)
 
@@ -79,18 +79,22 @@ def test_file_that_is_no_csv_is_refused_with_the_sentence_of_the_reader(desk: Pa
 
 def test_each_value_has_what_stands_beside_it(desk: Path) -> None:
     path = written('note,cap,value\nrare,1/3,HIV\n\n,1,"cold, common"\n,1/2,\n')
-    assert values_with(path, ("cap",)) == {"HIV": {"cap": "1/3"}, "cold, common": {"cap": "1"}, None: {"cap": "1/2"}}
-    assert list(values_with(path, ("cap", "note"))["HIV"]) == ["cap", "note"]
+    assert read_value_entries(path, ("cap",)) == {
+        "HIV": {"cap": "1/3"},
+        "cold, common": {"cap": "1"},
+        None: {"cap": "1/2"},
+    }
+    assert list(read_value_entries(path, ("cap", "note"))["HIV"]) == ["cap", "note"]
 
 
 def test_semicolons_and_capital_letters_in_the_header_do_not_matter(desk: Path) -> None:
-    assert values_with(written("Value; CAP\nflu, mild;1/3\n"), ("cap",)) == {"flu, mild": {"cap": "1/3"}}
-    assert values_with(written("value,cap\nflu; mild,1/3\n"), ("cap",)) == {"flu; mild": {"cap": "1/3"}}
-    assert lines(written("flu; mild\n"), SpecError, UNLIKE, is_list=True) == [["flu; mild"]]
+    assert read_value_entries(written("Value; CAP\nflu, mild;1/3\n"), ("cap",)) == {"flu, mild": {"cap": "1/3"}}
+    assert read_value_entries(written("value,cap\nflu; mild,1/3\n"), ("cap",)) == {"flu; mild": {"cap": "1/3"}}
+    assert read_csv_lines(written("flu; mild\n"), SpecError, UNLIKE, is_list=True) == [["flu; mild"]]
 
 
 def test_fields_beyond_the_header_do_not_matter(desk: Path) -> None:
-    assert values_with(written("value,cap\nHIV,1/3,more\n"), ("cap",)) == {"HIV": {"cap": "1/3"}}
+    assert read_value_entries(written("value,cap\nHIV,1/3,more\n"), ("cap",)) == {"HIV": {"cap": "1/3"}}
 
 
 @pytest.mark.parametrize(
@@ -107,53 +111,55 @@ def test_fields_beyond_the_header_do_not_matter(desk: Path) -> None:
 )
 def test_file_without_these_columns_is_refused(desk: Path, text: str) -> None:
     with pytest.raises(SpecError, match=r"^'caps\.csv' must have the columns value, cap\.$"):
-        values_with(written(text), ("cap",))
+        read_value_entries(written(text), ("cap",))
 
 
 def test_longest_value_is_read(desk: Path) -> None:
-    assert values_with(written(f"value,cap\n{'x' * LONGEST_VALUE},1/3\n"), ("cap",)) == {"x" * 1000: {"cap": "1/3"}}
+    assert read_value_entries(written(f"value,cap\n{'x' * LONGEST_VALUE},1/3\n"), ("cap",)) == {
+        "x" * 1000: {"cap": "1/3"}
+    }
 
 
 @pytest.mark.parametrize(("value", "named"), [("HIV", "HIV"), ("", r"\(missing\)")])
 def test_value_that_comes_twice_is_refused(desk: Path, value: str, named: str) -> None:
     with pytest.raises(SpecError, match=rf"^'caps\.csv' has two lines for '{named}'; write one\.$"):
-        values_with(written(f"value,cap\n{value},1/3\nflu,1\n{value},1/3\n"), ("cap",))
+        read_value_entries(written(f"value,cap\n{value},1/3\nflu,1\n{value},1/3\n"), ("cap",))
 
 
 @pytest.mark.parametrize("text", ["", "value,cap\n", "value,cap\n\n\n"], ids=["empty", "header", "blank lines"])
 def test_file_without_a_value_is_refused(desk: Path, text: str) -> None:
     with pytest.raises(SpecError, match=r"^'caps\.csv' names no value; write a line for each value to protect\.$"):
-        values_with(written(text), ("cap",))
+        read_value_entries(written(text), ("cap",))
 
 
 # -------------------------------------------------------------------------------------------------------------- matched
 
 
 def test_values_are_matched_by_themselves_or_by_their_text() -> None:
-    assert matched({"3": "three", "True": "yes", None: "gone"}, [3, True, None, "x"], "cap") == (
+    assert match_to_domain({"3": "three", "True": "yes", None: "gone"}, [3, True, None, "x"], "cap") == (
         "three",
         "yes",
         "gone",
         None,
     )
-    assert matched({3: "number", "3": "text"}, [3, "3"], "cap") == ("number", "text")
+    assert match_to_domain({3: "number", "3": "text"}, [3, "3"], "cap") == ("number", "text")
 
 
 def test_missing_value_is_no_text() -> None:
     with pytest.raises(SpecError, match=r"^there is a cap for a value that is not in the domain: '\(missing\)'"):
-        matched({"(missing)": 1}, [None], "cap")
+        match_to_domain({"(missing)": 1}, [None], "cap")
 
 
 def test_values_outside_the_domain_are_named_three_at_most() -> None:
     sentence = r"^there is a bound for a value that is not in the domain: 'a', 'b', 'c'; correct it\.$"
     with pytest.raises(SpecError, match=sentence):
-        matched(dict.fromkeys("dcbax", 1), ["x"], "bound")
+        match_to_domain(dict.fromkeys("dcbax", 1), ["x"], "bound")
 
 
 @given(st.dictionaries(st.text("abc", max_size=2), st.integers()), st.lists(st.text("abc", max_size=2), unique=True))
 def test_texts_are_matched_as_a_dictionary_does(given_: dict[Any, int], values: list[Any]) -> None:
     if given_.keys() <= set(values):
-        assert matched(given_, values, "cap") == tuple(map(given_.get, values))
+        assert match_to_domain(given_, values, "cap") == tuple(map(given_.get, values))
     else:
         with pytest.raises(SpecError):
-            matched(given_, values, "cap")
+            match_to_domain(given_, values, "cap")

@@ -8,7 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato._engines.shuffle import FILE_ROWS, LARGEST_PART, ORDER, PART_ROWS, Gathered, Layout, joined, split
+from sfumato._engines.shuffle import (
+    FILE_ROWS,
+    LARGEST_PART,
+    ORDER,
+    PART_ROWS,
+    Gathered,
+    Layout,
+    concatenate_rows,
+    split,
+)
 
 ROWS = 5_000
 
@@ -46,8 +55,8 @@ def test_rows_that_spilled_come_back_in_the_order_of_their_words(budget: int, tm
         for piece in pieces:
             for bundle in split(layout, piece):
                 gathered.add(bundle)
-        found = joined([gathered.in_order(part) for part in range(layout.parts)])
-    whole = joined(pieces)
+        found = concatenate_rows([gathered.in_order(part) for part in range(layout.parts)])
+    whole = concatenate_rows(pieces)
     order = np.argsort(whole[ORDER])
     assert (found["age"] == whole["age"][order]).all()
     assert found["name"].equals(whole["name"].take(pa.array(order)))

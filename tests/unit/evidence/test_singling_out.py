@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from sfumato._evidence.singling_out import SIZES, singling
-from sfumato._risk.attackers.record_linkage import shared_codes
+from sfumato._evidence.singling_out import SIZES, measure_singling_out
+from sfumato._risk.attackers.record_linkage import encode_shared_values
 
 NAMES = ("a", "b", "c", "d")
 
@@ -22,7 +22,7 @@ def alone_with(rows: list[tuple[int, ...]], places: tuple[int, ...]) -> float:
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=40))
 def test_shares_and_sets_are_those_of_counting_by_hand(rows: list[tuple[int, ...]]) -> None:
     table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(NAMES)})
-    found = singling(NAMES, table, None)
+    found = measure_singling_out(NAMES, table, None)
     counts = Counter(rows)
     for size, share in found.after:
         assert share == pytest.approx(sum(each for each in counts.values() if each <= size) / len(rows))
@@ -39,15 +39,15 @@ def test_shares_and_sets_are_those_of_counting_by_hand(rows: list[tuple[int, ...
 
 def test_columns_before_bins_are_compared_too() -> None:
     table = pa.table({"age": ["young", "young", "old", "old"]})
-    ages = dict(zip(["age"], shared_codes(["age"], [pa.table({"age": [1, 2, 80, 81]})])[0], strict=True))
-    found = singling(["age"], table, ages)
+    ages = dict(zip(["age"], encode_shared_values(["age"], [pa.table({"age": [1, 2, 80, 81]})])[0], strict=True))
+    found = measure_singling_out(["age"], table, ages)
     assert found.before is not None
     assert dict(found.after)[1] == 0
     assert dict(found.before)[1] == 1
 
 
 def test_without_public_columns_all_are_alike() -> None:
-    found = singling([], pa.table({"disease": ["flu"] * 300}), None)
+    found = measure_singling_out([], pa.table({"disease": ["flu"] * 300}), None)
     assert found.smallest == 300
     assert dict(found.after) == {size: float(size >= 300) for size in SIZES}
     assert found.sets == ()
@@ -55,6 +55,6 @@ def test_without_public_columns_all_are_alike() -> None:
 
 def test_of_many_columns_those_of_most_values_are_tried() -> None:
     table = pa.table({f"c{number}": [row % (number + 1) for row in range(50)] for number in range(12)})
-    found = singling(table.column_names, table, None)
+    found = measure_singling_out(table.column_names, table, None)
     assert found.left_out == ("c0", "c1", "c2", "c3")
     assert found.tried == 8 + 28 + 56

@@ -8,7 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato._figures.axes import MOST_LINES, broken, dash, series, shape
+from sfumato._figures.axes import (
+    MOST_LINES,
+    select_broken_dash,
+    select_dash_class,
+    select_mark_shape,
+    select_series_class,
+)
 from sfumato._figures.figure_style import COLOURS
 from sfumato._figures.svg import SHAPES
 
@@ -61,7 +67,7 @@ def seen(colour: str, eyes: Floats) -> Floats:
 
 
 def of_lines(side: int) -> list[str]:
-    return [COLOURS[series(number)][side] for number in range(MOST_LINES)]
+    return [COLOURS[select_series_class(number)][side] for number in range(MOST_LINES)]
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["day", "night"])
@@ -82,6 +88,11 @@ def test_names_in_the_colours_of_lines_can_be_read(side: int) -> None:
 
 def test_lines_differ_by_dashes_and_marks_too() -> None:
     numbers = range(MOST_LINES)
-    assert len(SHAPES) == MOST_LINES == len(set(map(shape, numbers))) == len(set(map(dash, numbers)))
-    assert dash(0) not in set(map(broken, numbers))
-    assert len(set(map(broken, numbers))) == MOST_LINES - 1
+    assert (
+        len(SHAPES)
+        == MOST_LINES
+        == len(set(map(select_mark_shape, numbers)))
+        == len(set(map(select_dash_class, numbers)))
+    )
+    assert select_dash_class(0) not in set(map(select_broken_dash, numbers))
+    assert len(set(map(select_broken_dash, numbers))) == MOST_LINES - 1

@@ -27,20 +27,20 @@ from sfumato._figures import (
     PromisedBelief,
     TradeOff,
     TradeOffs,
-    against_truth,
-    attackers_ladder,
-    bucket_composition,
-    corruption,
-    cost_per_value,
-    error_by_count,
-    exposure_by_column,
-    forest,
-    posterior_by_prior,
-    risk_utility,
-    uniqueness,
+    draw_against_truth,
+    draw_attack_scenarios,
+    draw_bucket_composition,
+    draw_corruption,
+    draw_cost_per_value,
+    draw_error_by_count,
+    draw_exposure_by_column,
+    draw_forest_plot,
+    draw_posterior_by_prior,
+    draw_risk_utility,
+    draw_uniqueness,
 )
 from sfumato._figures.figure_style import NOTEBOOK_STYLE
-from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_lines, measured_panels
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_lines, draw_panels
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert('x')</script>\"&\x00\x1b[2J\r\u202e\ud800\uffff" + "W" * 1000
@@ -55,7 +55,7 @@ def bound(*shares: tuple[str, float], factor: Fraction | None = Fraction(6)) -> 
 def lines(names: list[str], **kinds: bool) -> Figure:
     """A line for each name."""
     measured = [MeasuredLine(each, ((1, 2.0), (3, 1.0)), **kinds) for each in names]
-    return measured_lines("heading", Axis("across"), Axis("up"), measured, reading="It falls.")
+    return draw_lines("heading", Axis("across"), Axis("up"), measured, reading="It falls.")
 
 
 def panels(names: list[str]) -> Figure:
@@ -63,73 +63,77 @@ def panels(names: list[str]) -> Figure:
     measured = [MeasuredLine(each, ((1, 2.0), (3, 1.0)), singled_out=(3,)) for each in names]
     times = Axis("far up", lambda number: f"{number:g} times", is_logarithmic=True)  # ticks unlike those above
     over = [Panel(Axis("up"), measured, "odd"), Panel(times, measured, "odd")]
-    return measured_panels("heading", Axis("across"), over, reading="It falls.")
+    return draw_panels("heading", Axis("across"), over, reading="It falls.")
 
 
 NOTHING: dict[str, Figure] = {
     "lines": lines([]),
     "panels": panels([]),
-    "error": error_by_count([]),
-    "ladder": attackers_ladder([]),
-    "plane": risk_utility([]),
-    "belief": posterior_by_prior(bound()),
-    "exposure": exposure_by_column([]),
-    "alike": uniqueness([]),
-    "forest": forest([]),
-    "truth": against_truth([]),
-    "cost": cost_per_value([]),
-    "composition": bucket_composition(Composition((), {})),
-    "corruption": corruption([]),
+    "error": draw_error_by_count([]),
+    "ladder": draw_attack_scenarios([]),
+    "plane": draw_risk_utility([]),
+    "belief": draw_posterior_by_prior(bound()),
+    "exposure": draw_exposure_by_column([]),
+    "alike": draw_uniqueness([]),
+    "forest": draw_forest_plot([]),
+    "truth": draw_against_truth([]),
+    "cost": draw_cost_per_value([]),
+    "composition": draw_bucket_composition(Composition((), {})),
+    "corruption": draw_corruption([]),
 }
 MANY: dict[str, Figure] = {
     "lines": lines([f"m{each}" for each in range(14)], is_published=True),
     "panels": panels([f"m{each}" for each in range(14)]),
-    "error": error_by_count([ErrorCurve(f"m{each}", ((100, 0.3), (1000, 0.1))) for each in range(14)]),
-    "ladder": attackers_ladder([GuessedRight(f"c{each % 30}", f"m{each // 30}", 0.1, 0.2) for each in range(300)]),
-    "belief": posterior_by_prior(bound(*((f"v{each}", each / 300) for each in range(300)))),
-    "exposure": exposure_by_column([ColumnExposure(f"c{each}", each / 300, 0.5) for each in range(300)]),
-    "forest": forest([AnswerRow(f"row {each}", each - 150, each - 155, each - 145) for each in range(300)]),
-    "cost": cost_per_value([Cost(f"v{each}", "1/3", each / 7) for each in range(300)]),
-    "composition": bucket_composition(
+    "error": draw_error_by_count([ErrorCurve(f"m{each}", ((100, 0.3), (1000, 0.1))) for each in range(14)]),
+    "ladder": draw_attack_scenarios([GuessedRight(f"c{each % 30}", f"m{each // 30}", 0.1, 0.2) for each in range(300)]),
+    "belief": draw_posterior_by_prior(bound(*((f"v{each}", each / 300) for each in range(300)))),
+    "exposure": draw_exposure_by_column([ColumnExposure(f"c{each}", each / 300, 0.5) for each in range(300)]),
+    "forest": draw_forest_plot([AnswerRow(f"row {each}", each - 150, each - 155, each - 145) for each in range(300)]),
+    "cost": draw_cost_per_value([Cost(f"v{each}", "1/3", each / 7) for each in range(300)]),
+    "composition": draw_bucket_composition(
         Composition(
             tuple(BucketSize(2 + size, 9, {f"v{each}": each + 1 for each in range(60)}) for size in range(20)), {}
         )
     ),
 }
 ODD: dict[str, Figure] = {
-    "error, exact": error_by_count([ErrorCurve("a", ((1000, 0.0),))]),
-    "error, unknown": error_by_count([ErrorCurve("a", tuple((100.0, each) for each in UNKNOWN))]),
-    "error, huge": error_by_count([ErrorCurve("a", ((1e-9, 1e308), (1e308, 1e-308)))]),
-    "exposure, tiny": exposure_by_column([ColumnExposure("a", 0.0, 2e-5)]),
-    "plane, tiny": risk_utility([TradeOffs("a", (TradeOff("p", 2e-5, 0.1),))]),
-    "ladder, unknown": attackers_ladder([GuessedRight("a", "b", 0.2, each, each) for each in UNKNOWN]),
-    "plane, equal": risk_utility([TradeOffs("a", (TradeOff("p", 0.0, 0.0),) * 2)], accepted=0.0),
-    "plane, none within": risk_utility([TradeOffs("a", (TradeOff("p", 0.2, 0.1),))], accepted=0.1),
-    "belief, only within": posterior_by_prior(bound(("a", 0.5), factor=None)),
-    "exposure, unknown": exposure_by_column([ColumnExposure("a", 0.0, each) for each in UNKNOWN]),
-    "alike, sketched": uniqueness([AlikeCurve("after", ((1, 0.0),), is_exact=False)]),
-    "forest, unknown": forest([AnswerRow("a", each, each, each) for each in UNKNOWN]),
-    "forest, endless": forest([AnswerRow("a", 5, -math.inf, math.inf, -math.inf, math.inf)]),
-    "forest, huge": forest([AnswerRow("a", -1e308, -1.7e308, 1.7e308)]),
-    "truth, one": against_truth([BesideTheTruth(0, -5, 2, 0, 1)]),
-    "truth, huge": against_truth([BesideTheTruth(1.7e308, -1.7e308, 1e308, -math.inf, math.inf)]),
-    "cost, zero": cost_per_value([Cost("a", "1/3", 0.0), Cost("b", "", None)]),
-    "composition, above": bucket_composition(Composition((BucketSize(4, 1, {"a": 3}),), {"a": Fraction(1, 2)})),
-    "corruption, apart": corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
+    "error, exact": draw_error_by_count([ErrorCurve("a", ((1000, 0.0),))]),
+    "error, unknown": draw_error_by_count([ErrorCurve("a", tuple((100.0, each) for each in UNKNOWN))]),
+    "error, huge": draw_error_by_count([ErrorCurve("a", ((1e-9, 1e308), (1e308, 1e-308)))]),
+    "exposure, tiny": draw_exposure_by_column([ColumnExposure("a", 0.0, 2e-5)]),
+    "plane, tiny": draw_risk_utility([TradeOffs("a", (TradeOff("p", 2e-5, 0.1),))]),
+    "ladder, unknown": draw_attack_scenarios([GuessedRight("a", "b", 0.2, each, each) for each in UNKNOWN]),
+    "plane, equal": draw_risk_utility([TradeOffs("a", (TradeOff("p", 0.0, 0.0),) * 2)], accepted=0.0),
+    "plane, none within": draw_risk_utility([TradeOffs("a", (TradeOff("p", 0.2, 0.1),))], accepted=0.1),
+    "belief, only within": draw_posterior_by_prior(bound(("a", 0.5), factor=None)),
+    "exposure, unknown": draw_exposure_by_column([ColumnExposure("a", 0.0, each) for each in UNKNOWN]),
+    "alike, sketched": draw_uniqueness([AlikeCurve("after", ((1, 0.0),), is_exact=False)]),
+    "forest, unknown": draw_forest_plot([AnswerRow("a", each, each, each) for each in UNKNOWN]),
+    "forest, endless": draw_forest_plot([AnswerRow("a", 5, -math.inf, math.inf, -math.inf, math.inf)]),
+    "forest, huge": draw_forest_plot([AnswerRow("a", -1e308, -1.7e308, 1.7e308)]),
+    "truth, one": draw_against_truth([BesideTheTruth(0, -5, 2, 0, 1)]),
+    "truth, huge": draw_against_truth([BesideTheTruth(1.7e308, -1.7e308, 1e308, -math.inf, math.inf)]),
+    "cost, zero": draw_cost_per_value([Cost("a", "1/3", 0.0), Cost("b", "", None)]),
+    "composition, above": draw_bucket_composition(Composition((BucketSize(4, 1, {"a": 3}),), {"a": Fraction(1, 2)})),
+    "corruption, apart": draw_corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
 }
 NAMED: dict[str, Callable[[str], Figure]] = {
     "lines": lambda name: lines([name, name]),
     "panels": lambda name: panels([name]),
-    "error": lambda name: error_by_count([ErrorCurve(name, ((100, 0.3), (1000, 0.1)), name)]),
-    "ladder": lambda name: attackers_ladder([GuessedRight(name, name, 0.1, 0.2), GuessedRight("a", "b", 0.1, 0.2)]),
-    "plane": lambda name: risk_utility([TradeOffs(name, (TradeOff(name, 0.1, 0.2),))]),
-    "belief": lambda name: posterior_by_prior(bound((name, 0.3))),
-    "exposure": lambda name: exposure_by_column([ColumnExposure(name, 0.1, 0.2)], bound=name),
-    "alike": lambda name: uniqueness([AlikeCurve(name, ((1, 0.1), (4, 0.2))), AlikeCurve(name, ((1, 0.3),))]),
-    "forest": lambda name: forest([AnswerRow(name, 1, 0, 2, note=name)]),
-    "cost": lambda name: cost_per_value([Cost(name, name, 1.0, name, 0.1)], priced=name),
-    "composition": lambda name: bucket_composition(Composition((BucketSize(4, 9, {name: 9}),), {name: Fraction(1, 2)})),
-    "corruption": lambda name: corruption([Corruption(name, ((0.0, 0.1), (0.2, 0.3)))]),
+    "error": lambda name: draw_error_by_count([ErrorCurve(name, ((100, 0.3), (1000, 0.1)), name)]),
+    "ladder": lambda name: draw_attack_scenarios(
+        [GuessedRight(name, name, 0.1, 0.2), GuessedRight("a", "b", 0.1, 0.2)]
+    ),
+    "plane": lambda name: draw_risk_utility([TradeOffs(name, (TradeOff(name, 0.1, 0.2),))]),
+    "belief": lambda name: draw_posterior_by_prior(bound((name, 0.3))),
+    "exposure": lambda name: draw_exposure_by_column([ColumnExposure(name, 0.1, 0.2)], bound=name),
+    "alike": lambda name: draw_uniqueness([AlikeCurve(name, ((1, 0.1), (4, 0.2))), AlikeCurve(name, ((1, 0.3),))]),
+    "forest": lambda name: draw_forest_plot([AnswerRow(name, 1, 0, 2, note=name)]),
+    "cost": lambda name: draw_cost_per_value([Cost(name, name, 1.0, name, 0.1)], priced=name),
+    "composition": lambda name: draw_bucket_composition(
+        Composition((BucketSize(4, 9, {name: 9}),), {name: Fraction(1, 2)})
+    ),
+    "corruption": lambda name: draw_corruption([Corruption(name, ((0.0, 0.1), (0.2, 0.3)))]),
 }
 ALL = {
     **{f"{name} {width}": draw(width) for name, draw in EXAMPLES.items() for width in (360, 760)},
@@ -299,7 +303,7 @@ def test_panels_lie_beneath_each_other_with_one_heading_and_hollow_marks_explain
 
 def test_an_axis_of_what_was_varied_ends_where_it_does_on_powers_of_ten_too() -> None:
     line = MeasuredLine("a", ((3, 1.0), (30, 1.0), (300, 1.0)))
-    root = ET.fromstring(measured_lines("", Axis("x", is_logarithmic=True), Axis("y"), [line], reading=".").svg)
+    root = ET.fromstring(draw_lines("", Axis("x", is_logarithmic=True), Axis("y"), [line], reading=".").svg)
     first, middle, last = (float(each.attrib["cx"]) for each in root.iter(f"{SVG}circle"))
     edge = re.search(
         r"M([\d.]+) [\d.]+H([\d.]+)", "".join(each.get("d", "") for each in root.iter() if each.get("class") == "axis")
@@ -312,7 +316,7 @@ def test_an_axis_of_what_was_varied_ends_where_it_does_on_powers_of_ten_too() ->
 @pytest.mark.parametrize("is_logarithmic", [False, True])
 def test_one_place_of_what_was_varied_is_in_the_middle(is_logarithmic: bool) -> None:
     line = MeasuredLine("a", ((8, 1.0),))
-    drawn = measured_lines("", Axis("x", is_logarithmic=is_logarithmic), Axis("y"), [line], reading=".")
+    drawn = draw_lines("", Axis("x", is_logarithmic=is_logarithmic), Axis("y"), [line], reading=".")
     root = ET.fromstring(drawn.svg)
     (place,) = (float(each.attrib["cx"]) for each in root.iter(f"{SVG}circle"))
     (label,) = (float(each.attrib["x"]) for each in root.iter(f"{SVG}text") if each.text == "x")
@@ -322,7 +326,7 @@ def test_one_place_of_what_was_varied_is_in_the_middle(is_logarithmic: bool) -> 
 
 def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
     points = ((1, 2.0), (2, 1.0), (3, None), (4, math.nan), (5, 3.0), (6, 2.0), (7, 1.0), (8, None))
-    root = ET.fromstring(measured_lines("", Axis("x"), Axis("y"), [MeasuredLine("a", points)], reading=".").svg)
+    root = ET.fromstring(draw_lines("", Axis("x"), Axis("y"), [MeasuredLine("a", points)], reading=".").svg)
     (drawn,) = [each.attrib["d"] for each in root.iter(f"{SVG}path") if each.get("class", "").startswith("line")]
     assert [len(re.findall("[ML]", run)) for run in re.findall("M[^M]*", drawn)] == [2, 3]
     assert len([each for each in root.iter() if "data-row" in each.attrib]) == 5
@@ -335,7 +339,7 @@ def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
 )
 def test_what_was_varied_has_the_ticks_where_it_has_room(places: tuple[float, ...], ticks: list[str]) -> None:
     line = MeasuredLine("a", tuple((place, 0.0) for place in places))
-    drawn = measured_lines("heading", Axis("across"), Axis("up"), [line], reading="It is flat.")
+    drawn = draw_lines("heading", Axis("across"), Axis("up"), [line], reading="It is flat.")
     root = ET.fromstring(drawn.svg)
     middle = [each for each in root.iter(f"{SVG}text") if "middle" in each.get("class", "").split()]
     assert [each.text for each in middle] == [*ticks, "across"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._figures.number_cells import NumberCell, lined_up
+from sfumato._figures.number_cells import NumberCell, align_cells
 
 
 @pytest.mark.light
@@ -65,9 +65,9 @@ def test_cells_under_each_other_are_lined_up() -> None:
         NumberCell.of(1948.0, 110.0, (1730.0, 2170.0)),
         NumberCell.of(7.0, 0.0),
     ]
-    assert lined_up(cells) == [
+    assert align_cells(cells) == [
         ("    9 ± 61 ", "[0, 132]"),
         ("1,950 ± 110", "[1,730, 2,170]"),
         ("    7      ", ""),
     ]
-    assert lined_up([]) == []
+    assert align_cells([]) == []

@@ -28,21 +28,21 @@ from sfumato._figures import (
     PromisedBelief,
     TradeOff,
     TradeOffs,
-    answer_rows,
-    attackers_ladder,
-    bucket_composition,
-    corruption,
-    cost_per_value,
-    costs_of,
-    error_by_count,
-    exposure_by_column,
-    forest,
-    posterior_by_prior,
-    risk_utility,
-    rows_of_answer,
-    uniqueness,
+    draw_attack_scenarios,
+    draw_bucket_composition,
+    draw_corruption,
+    draw_cost_per_value,
+    draw_error_by_count,
+    draw_exposure_by_column,
+    draw_forest_plot,
+    draw_posterior_by_prior,
+    draw_risk_utility,
+    draw_uniqueness,
+    list_answer_rows,
+    list_costs,
+    make_answer_rows,
 )
-from sfumato._profile.equivalence_classes import Alike
+from sfumato._profile.equivalence_classes import ClassSizeShares
 from sfumato._query.estimate import Estimates
 from sfumato._risk.attackers.attack_result import Attack, Belief
 from sfumato.mechanisms.estimator import Moments
@@ -91,27 +91,29 @@ def test_truth_table_adds_up_to_its_reading() -> None:
 def test_error_is_within_the_target_from_where_it_stays_there(
     errors: tuple[tuple[float, float], ...], end: str
 ) -> None:
-    assert error_by_count([ErrorCurve("a", errors)]).reading.endswith(end)
+    assert draw_error_by_count([ErrorCurve("a", errors)]).reading.endswith(end)
 
 
 def test_readings_say_no_more_than_is_known() -> None:
     told = {
-        "with it is not told": attackers_ladder([GuessedRight("sex", "a", 0.2, None)]),
-        "the release adds none": exposure_by_column([ColumnExposure("Education", 0.027, 0.027)]),
-        "with the release is not told": exposure_by_column([ColumnExposure("Education", 0.027, None)]),
-        "About 5%": uniqueness([AlikeCurve("after", ((1, 0.05),), is_exact=False)]),
-        "nothing is promised": posterior_by_prior(
+        "with it is not told": draw_attack_scenarios([GuessedRight("sex", "a", 0.2, None)]),
+        "the release adds none": draw_exposure_by_column([ColumnExposure("Education", 0.027, 0.027)]),
+        "with the release is not told": draw_exposure_by_column([ColumnExposure("Education", 0.027, None)]),
+        "About 5%": draw_uniqueness([AlikeCurve("after", ((1, 0.05),), is_exact=False)]),
+        "nothing is promised": draw_posterior_by_prior(
             PromisedBelief(Fraction(1, 13), Fraction(1, 3), None, (("flu", 0.3),))
         ),
-        "promises less than was asked for": risk_utility(
+        "promises less than was asked for": draw_risk_utility(
             [TradeOffs("a", (TradeOff("1/3", 0.1, 0.1, is_weaker=True),))], accepted=0.2
         ),
-        "No setting keeps the gain within 5 points": risk_utility(
+        "No setting keeps the gain within 5 points": draw_risk_utility(
             [TradeOffs("a", (TradeOff("1/3", 0.1, 0.1),))], accepted=0.05
         ),
-        "No bound costs anything": cost_per_value([Cost("a", "1/3", 0.0)]),
-        "No share of known others": corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
-        "0 of 1 interval exclude zero": forest([AnswerRow("a", 3, -1, 4), AnswerRow("b", 9), AnswerRow("c", math.nan)]),
+        "No bound costs anything": draw_cost_per_value([Cost("a", "1/3", 0.0)]),
+        "No share of known others": draw_corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
+        "0 of 1 interval exclude zero": draw_forest_plot(
+            [AnswerRow("a", 3, -1, 4), AnswerRow("b", 9), AnswerRow("c", math.nan)]
+        ),
     }
     assert {words for words, figure in told.items() if words not in figure.reading} == set()
 
@@ -128,7 +130,7 @@ def test_error_curve_is_that_of_the_plan() -> None:
         chosen.mechanism.name, chosen.error_curve([*sizes, 10**6]), guarantee=chosen.mechanism.guarantee
     )
     assert curve.known == expected
-    shown = [row[2:] for row in rows_of(error_by_count([curve]))]
+    shown = [row[2:] for row in rows_of(draw_error_by_count([curve]))]
     assert shown[:2] == expected
 
 
@@ -139,18 +141,18 @@ def test_ladder_and_exposures_are_those_of_attacks() -> None:
         Attack("one column", ("age",), "diagnosis", 100, without, with_release),
         Attack("all columns", ("age", "sex"), "diagnosis", 100, without, None),
     ]
-    ladder = attackers_ladder([GuessedRight.of(each, "subset") for each in attacks])
+    ladder = draw_attack_scenarios([GuessedRight.of(each, "subset") for each in attacks])
     assert rows_of(ladder) == [
         ("age", "subset", 0.2, 0.31, (0.3, 0.32), None),
         ("all 2 public columns", "subset", 0.2, None, None, None),
     ]
-    exposure = exposure_by_column([ColumnExposure.of(each) for each in attacks])
+    exposure = draw_exposure_by_column([ColumnExposure.of(each) for each in attacks])
     assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 columns", 0.01, None)]
     assert "age alone puts 1% of the records beyond the bound, and with the release 2%." in exposure.reading
 
 
 def test_uniqueness_is_that_of_the_table() -> None:
-    figure = uniqueness([AlikeCurve.of("after bins", Alike(0.05, 0.2, 0.3))])
+    figure = draw_uniqueness([AlikeCurve.of("after bins", ClassSizeShares(0.05, 0.2, 0.3))])
     assert rows_of(figure) == [("after bins", 1, 0.05), ("after bins", 4, 0.2), ("after bins", 10, 0.3)]
 
 
@@ -158,7 +160,7 @@ def test_belief_is_that_of_the_bound() -> None:
     promised = PromisedBelief.of(BreachBound("1/13", "1/3"), {"flu": 0.3}, for_every_belief=True)
     assert promised.factor == 6
     assert promised.after(1 / 13) == pytest.approx(1 / 3)
-    assert rows_of(posterior_by_prior(promised))[1][2] == pytest.approx(0.72)
+    assert rows_of(draw_posterior_by_prior(promised))[1][2] == pytest.approx(0.72)
 
 
 def test_forest_is_that_of_estimates() -> None:
@@ -167,7 +169,7 @@ def test_forest_is_that_of_estimates() -> None:
         np.array([50.0, -5.0, 7.0]), np.array([100.0, 100.0, 0.0]), np.zeros(size), np.full(size, 90.0), np.zeros(size)
     )
     estimates = Estimates(moments, "closed", "none: a test")
-    answers = answer_rows(["a", "b", "c"], estimates)
+    answers = make_answer_rows(["a", "b", "c"], estimates)
     low, high = estimates.interval()
     assert [each.value for each in answers] == [50.0, -5.0, 7.0]
     assert [(each.low, each.high) for each in answers] == list(zip(low.tolist(), high.tolist(), strict=True))
@@ -178,24 +180,24 @@ def test_forest_is_that_of_estimates() -> None:
     assert beside.is_held
     missing = AnswerRow.of("none", Estimate.missing("nothing is counted"))
     assert not missing.has_interval
-    assert "2 of 3 intervals exclude zero" in forest([*answers, missing]).reading
+    assert "2 of 3 intervals exclude zero" in draw_forest_plot([*answers, missing]).reading
 
 
 def test_forest_is_that_of_an_answer() -> None:
     first, second = Estimate.exact(5), Estimate.exact(7)
     rows = ({"sex": "F", "n": first, "mean": second}, {"sex": None, "n": second, "mean": first})
     answer = Answer(("sex", "n", "mean"), ("n", "mean"), rows, "exact", "none")
-    assert [each.label for each in rows_of_answer(answer)] == ["F: n", "F: mean", "(missing): n", "(missing): mean"]
-    assert [each.value for each in rows_of_answer(answer)] == [5, 7, 7, 5]
+    assert [each.label for each in list_answer_rows(answer)] == ["F: n", "F: mean", "(missing): n", "(missing): mean"]
+    assert [each.value for each in list_answer_rows(answer)] == [5, 7, 7, 5]
     whole = Answer(("n",), ("n",), ({"n": first},), "exact", "none")
-    assert [(each.label, each.low, each.high) for each in rows_of_answer(whole)] == [("n", 5, 5)]
-    assert rows_of_answer(Answer(("n",), ("n",), (), "exact", "none")) == []
+    assert [(each.label, each.low, each.high) for each in list_answer_rows(whole)] == [("n", 5, 5)]
+    assert list_answer_rows(Answer(("n",), ("n",), (), "exact", "none")) == []
 
 
 def test_costs_are_those_of_a_plan() -> None:
     explained = {"amplification": {"a": "6/1", "b": None}, "shadow_price": {"a": 0.5, "b": 0.0}}
-    assert costs_of(explained) == [Cost("a", "odds ×6", 0.5), Cost("b", "no bound", 0.0)]
-    assert costs_of({"amplification": "9/2"}) == []
+    assert list_costs(explained) == [Cost("a", "odds ×6", 0.5), Cost("b", "no bound", 0.0)]
+    assert list_costs({"amplification": "9/2"}) == []
 
 
 @pytest.mark.slow
@@ -204,7 +206,7 @@ def test_composition_is_that_of_a_plan() -> None:
     plan = choose(counts, ShareCap(dict.fromkeys(counts, Fraction(1, 3))), mechanism="buckets").to_json()
     composition = Composition.of(plan["buckets"], plan["caps"])
     assert sum(each.size * each.buckets for each in composition.sizes) == 160
-    figure = bucket_composition(composition)
+    figure = draw_bucket_composition(composition)
     assert sum(int(str(row[2])) for row in rows_of(figure)) == 160
     assert "no value takes more than its cap" in figure.reading
 
@@ -224,14 +226,14 @@ def test_any_numbers_and_names_make_a_picture(
     answers: list[tuple[str, float, float, float]], guesses: list[tuple[str, float, float]], width: int
 ) -> None:
     found = [
-        forest([AnswerRow(label, value, *sorted(ends)) for label, value, *ends in answers], width),
-        error_by_count(
+        draw_forest_plot([AnswerRow(label, value, *sorted(ends)) for label, value, *ends in answers], width),
+        draw_error_by_count(
             [ErrorCurve(label, ((abs(one), abs(two)), (three, 0.1))) for label, one, two, three in answers], width
         ),
-        attackers_ladder([GuessedRight("sex", label, one, two) for label, one, two in guesses], width),
-        risk_utility([TradeOffs(label, (TradeOff("p", one - two, two),)) for label, one, two in guesses], width),
-        cost_per_value([Cost(label, "", value) for label, value, *_ in answers], width),
-        corruption([Corruption(label, ((0.0, one), (0.5, two))) for label, one, two in guesses], width),
+        draw_attack_scenarios([GuessedRight("sex", label, one, two) for label, one, two in guesses], width),
+        draw_risk_utility([TradeOffs(label, (TradeOff("p", one - two, two),)) for label, one, two in guesses], width),
+        draw_cost_per_value([Cost(label, "", value) for label, value, *_ in answers], width),
+        draw_corruption([Corruption(label, ((0.0, one), (0.5, two))) for label, one, two in guesses], width),
     ]
     for figure in found:
         root = ET.fromstring(figure.svg)

@@ -10,10 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._figures.axes import interpolated, spread
-from sfumato._figures.number_format import percent, percent_exactly, quantity, rounded
-from sfumato._figures.scales import LogScale, Scale, SignedScale, finite, linear, logarithmic, nice_step, shares
-from sfumato._figures.svg import cut, plain, width_of, wrapped
+from sfumato._figures.axes import interpolate, spread
+from sfumato._figures.number_format import format_exact_percent, format_percent, format_quantity, round_to_two_digits
+from sfumato._figures.scales import (
+    LogScale,
+    Scale,
+    SignedScale,
+    find_nice_step,
+    keep_finite,
+    make_linear_scale,
+    make_log_scale,
+    make_share_scale,
+)
+from sfumato._figures.svg import cut, escape_controls, estimate_width, wrap_text
 
 numbers = st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.none(), max_size=8)
 
@@ -22,9 +31,9 @@ numbers = st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.none(), m
 @given(numbers, st.booleans())
 def test_scales_are_monotone_and_stay_between_their_ends(drawn: list[float | None], is_up: bool) -> None:
     start, end = (300.0, 20.0) if is_up else (40.0, 700.0)
-    for make in (linear, shares, logarithmic):
+    for make in (make_linear_scale, make_share_scale, make_log_scale):
         scale = make(drawn, start, end)
-        places = [scale(each) for each in sorted(finite(drawn))]
+        places = [scale(each) for each in sorted(keep_finite(drawn))]
         assert all(min(start, end) <= place <= max(start, end) for place in places)
         assert places == sorted(places, reverse=is_up)
         assert scale.low < scale.high
@@ -40,7 +49,7 @@ def test_scale_of_both_signs_is_monotone_and_keeps_ticks_apart(
     low: float, high: float, unit: float, drawn: list[float | None]
 ) -> None:
     scale = SignedScale(low, high, 0.0, 500.0, unit)
-    places = [scale(each) for each in sorted(finite(drawn))]
+    places = [scale(each) for each in sorted(keep_finite(drawn))]
     assert places == sorted(places)
     assert all(0 <= place <= 500 for place in places)
     ticks = scale.ticks(40)
@@ -66,7 +75,7 @@ def test_ticks_are_those_that_people_would_choose(scale: Scale, room: float, exp
 
 
 def test_steps_are_one_two_and_five_times_a_power_of_ten() -> None:
-    assert [nice_step(each) for each in (1, 1.1, 3, 7, 0.03, 1900)] == pytest.approx([1, 2, 5, 10, 0.05, 2000])
+    assert [find_nice_step(each) for each in (1, 1.1, 3, 7, 0.03, 1900)] == pytest.approx([1, 2, 5, 10, 0.05, 2000])
 
 
 @settings(max_examples=examples(60))
@@ -94,11 +103,11 @@ def test_labels_stay_where_they_are_if_they_do_not_touch() -> None:
     ],
 )  # fmt: skip
 def test_shares_are_read_as_people_read_them(share: float | None, words: str) -> None:
-    assert percent(share) == words
+    assert format_percent(share) == words
 
 
 def test_shares_that_are_compared_have_one_digit_more() -> None:
-    assert [percent_exactly(each) for each in (0.951, 0.95, 1.0, 0.0, 0.99999)] == [
+    assert [format_exact_percent(each) for each in (0.951, 0.95, 1.0, 0.0, 0.99999)] == [
         "95.1%", "95.0%", "100%", "0%", "above 99.99%",
     ]  # fmt: skip
 
@@ -111,30 +120,30 @@ def test_shares_that_are_compared_have_one_digit_more() -> None:
     ],
 )  # fmt: skip
 def test_numbers_have_thousands_and_no_more_digits_than_are_read(number: float | None, words: str) -> None:
-    assert quantity(number) == words
+    assert format_quantity(number) == words
 
 
 def test_what_is_known_to_two_digits_is_told_with_two() -> None:
-    assert [rounded(each) for each in (1847.0, 0.0, 12, 0.123)] == [1800, 0, 12, 0.12]
+    assert [round_to_two_digits(each) for each in (1847.0, 0.0, 12, 0.123)] == [1800, 0, 12, 0.12]
 
 
 def test_interpolation_is_straight_on_powers_of_ten() -> None:
-    assert interpolated([(100, 1.0), (10_000, 0.01)], 1000) == pytest.approx(0.1)
-    assert interpolated([(100, 1.0), (10_000, 0.01)], 99) is None
-    assert interpolated([(100, 0.5)], 100) == 0.5
+    assert interpolate([(100, 1.0), (10_000, 0.01)], 1000) == pytest.approx(0.1)
+    assert interpolate([(100, 1.0), (10_000, 0.01)], 99) is None
+    assert interpolate([(100, 0.5)], 100) == 0.5
 
 
 @settings(max_examples=examples(60))
 @given(st.text(max_size=80), st.floats(30, 300))
 def test_text_is_cut_to_its_room_and_kept_if_it_fits(text: str, room: float) -> None:
     shown = cut(text, room)
-    assert width_of(shown) <= room
-    assert shown == plain(text) or shown.endswith("\u2026")
-    assert shown == plain(text) or width_of(plain(text)) > room
+    assert estimate_width(shown) <= room
+    assert shown == escape_controls(text) or shown.endswith("\u2026")
+    assert shown == escape_controls(text) or estimate_width(escape_controls(text)) > room
 
 
 def test_lines_are_broken_between_words() -> None:
-    lines = wrapped("one two three four five", 60)
+    lines = wrap_text("one two three four five", 60)
     assert len(lines) > 1
     assert " ".join(lines) == "one two three four five"
-    assert all(width_of(line) <= 60 for line in lines)
+    assert all(estimate_width(line) <= 60 for line in lines)

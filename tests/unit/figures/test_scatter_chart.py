@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from sfumato._figures.line_chart import Axis
-from sfumato._figures.scatter_chart import MOST_DOTS, Cloud, scattered
+from sfumato._figures.scatter_chart import MOST_DOTS, Cloud, draw_scatter
 
 SVG = "{http://www.w3.org/2000/svg}"
 CLOUDS = [
@@ -20,7 +20,7 @@ CLOUDS = [
 
 
 def drawn(clouds: list[Cloud], width: float) -> ET.Element:
-    figure = scattered("A heading", Axis("truth"), Axis("estimate"), clouds, reading="Read.", width=width)
+    figure = draw_scatter("A heading", Axis("truth"), Axis("estimate"), clouds, reading="Read.", width=width)
     return ET.fromstring(figure.svg)
 
 
@@ -57,6 +57,6 @@ def test_panels_share_their_scales() -> None:
 
 
 def test_table_tells_how_far_points_typically_are() -> None:
-    figure = scattered("A heading", Axis("truth"), Axis("estimate"), CLOUDS, reading="Read.")
+    figure = draw_scatter("A heading", Axis("truth"), Axis("estimate"), CLOUDS, reading="Read.")
     assert figure.table.words[1] == ("far", "2", "245%")
     assert figure.table.words[2][2] == "0%"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._parquet.bit_packing import GROUP, WIDEST, packed
+from sfumato._parquet.bit_packing import GROUP, WIDEST, pack_codes
 
 WIDTHS = range(1, WIDEST + 1)
 
@@ -28,19 +28,19 @@ def test_numbers_are_packed_bit_by_bit(width: int, data: st.DataObject) -> None:
     kind = data.draw(
         st.sampled_from([kind for kind in (np.uint8, np.uint16, np.uint32) if 2**width - 1 <= np.iinfo(kind).max])
     )
-    assert packed(np.array(numbers, dtype=kind), width).tobytes() == slowly_packed(numbers, width)
+    assert pack_codes(np.array(numbers, dtype=kind), width).tobytes() == slowly_packed(numbers, width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_largest_numbers_fill_all_bits(width: int) -> None:
-    assert packed(np.full(16, 2**width - 1, dtype=np.uint16), width).tobytes() == b"\xff" * (2 * width)
+    assert pack_codes(np.full(16, 2**width - 1, dtype=np.uint16), width).tobytes() == b"\xff" * (2 * width)
 
 
 def test_example_of_the_format() -> None:
     """The numbers 0 to 7 in three bits each."""
-    assert packed(np.arange(8, dtype=np.uint8), 3).tobytes() == bytes([0b10001000, 0b11000110, 0b11111010])
+    assert pack_codes(np.arange(8, dtype=np.uint8), 3).tobytes() == bytes([0b10001000, 0b11000110, 0b11111010])
 
 
 def test_numbers_that_are_every_second_of_others_are_packed_alike() -> None:
     numbers = np.arange(64, dtype=np.uint8)
-    assert (packed(numbers[::2], 7) == packed(numbers[::2].copy(), 7)).all()
+    assert (pack_codes(numbers[::2], 7) == pack_codes(numbers[::2].copy(), 7)).all()

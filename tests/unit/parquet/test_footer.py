@@ -16,13 +16,22 @@ from sfumato._parquet.footer import (
     AboutFields,
     ChunkFields,
     FileFields,
-    chunks_of,
+    count_column_values,
+    get_field_value,
+    has_extra_metadata,
+    list_chunks,
     read_footer,
-    tells_more,
-    value_of,
-    values_in,
 )
-from sfumato._parquet.thrift_compact import I32, STRUCT, ThriftError, listed, long_number, number, read, written
+from sfumato._parquet.thrift_compact import (
+    I32,
+    STRUCT,
+    ThriftError,
+    encode_struct,
+    make_list,
+    make_long_number,
+    number,
+    read,
+)
 
 SILENT: dict[str, Any] = {"write_statistics": False, "store_schema": False}
 
@@ -47,7 +56,7 @@ def table() -> pa.Table:
 )
 def test_what_a_file_tells_besides_its_rows_is_found(options: dict[str, Any], is_telling: bool, tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "file.parquet", row_group_size=1, **{**SILENT, **options})
-    assert tells_more(read_footer(tmp_path / "file.parquet")) is is_telling
+    assert has_extra_metadata(read_footer(tmp_path / "file.parquet")) is is_telling
 
 
 @pytest.mark.parametrize("group", range(3))
@@ -55,35 +64,41 @@ def test_index_of_pages_is_found_where_nothing_else_tells(group: int, tmp_path: 
     """pyarrow writes none without statistics; others may."""
     pq.write_table(table().select(["x"]), tmp_path / "file.parquet", row_group_size=1, **SILENT)
     footer = read_footer(tmp_path / "file.parquet")
-    assert not tells_more(footer)
-    chunk, _ = list(chunks_of(footer))[group]
-    chunk[ChunkFields.COLUMN_INDEX] = long_number(4)
-    assert tells_more(read(written(footer))[0])
+    assert not has_extra_metadata(footer)
+    chunk, _ = list(list_chunks(footer))[group]
+    chunk[ChunkFields.COLUMN_INDEX] = make_long_number(4)
+    assert has_extra_metadata(read(encode_struct(footer))[0])
 
 
 def test_metadata_of_a_file_is_found(tmp_path: Path) -> None:
     with pq.ParquetWriter(tmp_path / "file.parquet", table().schema, **SILENT) as writer:
         writer.write_table(table())
         writer.add_key_value_metadata({"made": "here"})
-    assert tells_more(read_footer(tmp_path / "file.parquet"))
+    assert has_extra_metadata(read_footer(tmp_path / "file.parquet"))
 
 
 def test_footer_says_what_pyarrow_says_of_it(tmp_path: Path) -> None:
     columns, rows = every_kind(20)
     write(tmp_path / "file.parquet", columns, [rows, rows])
     footer, told = read_footer(tmp_path / "file.parquet"), pq.read_metadata(tmp_path / "file.parquet")
-    assert value_of(footer, FileFields.ROWS) == told.num_rows == 40
-    found = [about for _, about in chunks_of(footer)]
+    assert get_field_value(footer, FileFields.ROWS) == told.num_rows == 40
+    found = [about for _, about in list_chunks(footer)]
     expected = [told.row_group(group).column(place) for group in range(2) for place in range(told.num_columns)]
-    assert [value_of(each, AboutFields.SIZE) for each in found] == [each.total_compressed_size for each in expected]
-    assert [value_of(each, AboutFields.VALUES) for each in found] == [each.num_values for each in expected]
-    assert not tells_more(footer)
+    assert [get_field_value(each, AboutFields.SIZE) for each in found] == [
+        each.total_compressed_size for each in expected
+    ]
+    assert [get_field_value(each, AboutFields.VALUES) for each in found] == [each.num_values for each in expected]
+    assert not has_extra_metadata(footer)
 
 
 def test_values_of_lists_are_counted_one_by_one(tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "file.parquet", row_group_size=2)
     footer = read_footer(tmp_path / "file.parquet")
-    assert [values_in(footer, name) for name in ("x", "y", "z")] == [3, 4, 0]  # an empty list takes a place too
+    assert [count_column_values(footer, name) for name in ("x", "y", "z")] == [
+        3,
+        4,
+        0,
+    ]  # an empty list takes a place too
 
 
 @pytest.mark.parametrize(
@@ -101,16 +116,16 @@ def test_what_is_no_parquet_file_is_refused(content: bytes, tmp_path: Path) -> N
     "footer",
     [
         {FileFields.GROUPS: number(1)},
-        {FileFields.GROUPS: listed(I32, [1])},
-        {FileFields.GROUPS: listed(STRUCT, [{1: listed(STRUCT, [{2: number(0)}])}])},
-        {FileFields.GROUPS: listed(STRUCT, [{1: listed(STRUCT, [{3: number(0)}])}])},
-        {FileFields.METADATA: number(1), FileFields.GROUPS: listed(STRUCT, [])},
+        {FileFields.GROUPS: make_list(I32, [1])},
+        {FileFields.GROUPS: make_list(STRUCT, [{1: make_list(STRUCT, [{2: number(0)}])}])},
+        {FileFields.GROUPS: make_list(STRUCT, [{1: make_list(STRUCT, [{3: number(0)}])}])},
+        {FileFields.METADATA: number(1), FileFields.GROUPS: make_list(STRUCT, [])},
     ],
     ids=["no list", "numbers", "nothing about a chunk", "a number about a chunk", "a number for metadata"],
 )
 def test_footer_that_says_what_cannot_be_is_refused(footer: dict[int, Any]) -> None:
     with pytest.raises(ThriftError):
-        tells_more(footer)
+        has_extra_metadata(footer)
 
 
 @given(st.integers(0, 2**16), st.integers(0, 255))
@@ -123,8 +138,8 @@ def test_footer_with_a_wrong_byte_is_read_or_refused(place: int, byte: int) -> N
     footer[place % length] = byte
     try:
         found, _ = read(bytes(footer))
-        tells_more(found)
-        values_in(found, "y")
-        written(found)
+        has_extra_metadata(found)
+        count_column_values(found, "y")
+        encode_struct(found)
     except ThriftError:
         pass

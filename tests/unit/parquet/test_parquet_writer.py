@@ -288,7 +288,10 @@ def test_truth_values_are_packed_whatever_is_beside_them(truths: list[bool], sta
         bits[-1] |= beside[0] << (start + len(truths)) % 8 & 0xFF
     column = pa.BooleanArray.from_buffers(pa.bool_(), len(truths), [None, pa.py_buffer(bits)], offset=start)
     assert column.to_pylist() == truths
-    assert dictionary_pages._bits(column) == np.packbits(np.array(truths, dtype=bool), bitorder="little").tobytes()
+    assert (
+        dictionary_pages._pack_truth_values(column)
+        == np.packbits(np.array(truths, dtype=bool), bitorder="little").tobytes()
+    )
 
 
 def test_threads_make_the_same_groups(tmp_path: Path) -> None:

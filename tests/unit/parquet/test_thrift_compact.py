@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato._parquet import thrift_compact
-from sfumato._parquet.footer import TAIL, footer_of
+from sfumato._parquet.footer import TAIL, parse_footer
 from sfumato._parquet.thrift_compact import (
     BINARY,
     BYTE,
@@ -25,12 +25,12 @@ from sfumato._parquet.thrift_compact import (
     Struct,
     ThriftError,
     Typed,
-    listed,
-    long_number,
+    encode_struct,
+    encode_varint,
+    make_list,
+    make_long_number,
     number,
     read,
-    varint,
-    written,
 )
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -51,7 +51,7 @@ def fields(values: st.SearchStrategy[Typed]) -> st.SearchStrategy[Struct]:
 
 
 def items(kind: int) -> st.SearchStrategy[Typed]:
-    return st.lists(SIMPLE[kind], max_size=20).map(lambda values: listed(kind, values))
+    return st.lists(SIMPLE[kind], max_size=20).map(lambda values: make_list(kind, values))
 
 
 LEAVES = st.one_of([values.map(lambda value, kind=kind: Typed(kind, value)) for kind, values in SIMPLE.items()])
@@ -60,7 +60,7 @@ STRUCTS = st.recursive(
     fields(LEAVES | LISTS),
     lambda inner: fields(
         inner.map(lambda each: Typed(STRUCT, each))
-        | st.lists(inner, max_size=17).map(lambda each: listed(STRUCT, each))
+        | st.lists(inner, max_size=17).map(lambda each: make_list(STRUCT, each))
     ),
     max_leaves=4,
 )
@@ -68,16 +68,16 @@ STRUCTS = st.recursive(
 
 @given(STRUCTS)
 def test_what_is_written_is_read(struct: Struct) -> None:
-    data = written(struct)
+    data = encode_struct(struct)
     assert read(data) == (struct, len(data))
     assert read(b"before" + data + b"after", 6) == (struct, 6 + len(data))
 
 
 def test_example_of_the_protocol() -> None:
     """Typed 1 is 5; field 2 a text; field 20, too far for the short form, a list of two numbers."""
-    struct = {1: number(5), 2: Typed(BINARY, b"ab"), 20: listed(I64, [1, -1])}
-    assert written(struct) == bytes([0x15, 10, 0x18, 2, *b"ab", 0x09, 40, 0x26, 2, 1, 0])
-    assert [varint(each) for each in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\x01", b"\xac\x02"]
+    struct = {1: number(5), 2: Typed(BINARY, b"ab"), 20: make_list(I64, [1, -1])}
+    assert encode_struct(struct) == bytes([0x15, 10, 0x18, 2, *b"ab", 0x09, 40, 0x26, 2, 1, 0])
+    assert [encode_varint(each) for each in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\x01", b"\xac\x02"]
 
 
 def test_footer_of_pyarrow_is_written_again_alike() -> None:
@@ -86,12 +86,12 @@ def test_footer_of_pyarrow_is_written_again_alike() -> None:
     pq.write_table(table, sink, row_group_size=1, compression="zstd", write_page_index=True)
     data = sink.getvalue().to_pybytes()
     length = int.from_bytes(data[-TAIL:-4], "little")
-    assert written(footer_of(data)) == data[-TAIL - length : -TAIL]
+    assert encode_struct(parse_footer(data)) == data[-TAIL - length : -TAIL]
 
 
 @given(STRUCTS, st.data())
 def test_what_is_cut_off_is_refused(struct: Struct, data: st.DataObject) -> None:
-    whole = written(struct)
+    whole = encode_struct(struct)
     with pytest.raises(ThriftError):
         read(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
@@ -108,8 +108,8 @@ def test_anything_else_is_read_or_refused(data: bytes) -> None:
 
 DEEP = b"\x1c" * 1000
 LONG = [
-    pytest.param(bytes([0x19, 0xF5, *varint(10**12)]), id="list"),
-    pytest.param(bytes([0x18, *varint(10**12)]), id="text"),
+    pytest.param(bytes([0x19, 0xF5, *encode_varint(10**12)]), id="list"),
+    pytest.param(bytes([0x18, *encode_varint(10**12)]), id="text"),
     pytest.param(bytes([0x15, *[0xFF] * 11, 0]), id="number"),
     pytest.param(DEEP, id="structs in structs"),
     pytest.param(bytes([0x19]) + b"\x19" * 1000, id="lists in lists"),
@@ -127,12 +127,12 @@ def test_what_cannot_be_is_refused_at_once(data: bytes) -> None:
 
 def test_footer_that_says_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thrift_compact, "MOST_VALUES", 100)
-    kept = read(written({1: listed(I64, range(99))}))[0]
+    kept = read(encode_struct({1: make_list(I64, range(99))}))[0]
     assert kept[1].value.values == tuple(range(99))
     with pytest.raises(ThriftError, match="it says too much"):
-        read(written({1: listed(I64, range(100))}))
+        read(encode_struct({1: make_list(I64, range(100))}))
 
 
 def test_lists_keep_their_kind() -> None:
-    assert read(written({3: Typed(LIST, Items(I32, ()))}))[0] == {3: Typed(LIST, Items(I32, ()))}
-    assert long_number(1) != number(1)
+    assert read(encode_struct({3: Typed(LIST, Items(I32, ()))}))[0] == {3: Typed(LIST, Items(I32, ()))}
+    assert make_long_number(1) != number(1)

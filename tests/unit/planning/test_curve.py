@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._planning.bound_for_error import bound_for_error, target
+from sfumato._planning.bound_for_error import bound_for_error, find_error_target
 from sfumato._planning.mechanism_choice import choose
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.mechanisms.error_curve import ErrorAt, error_at
+from sfumato.mechanisms.error_curve import ErrorAt, predict_error
 
 COUNTS = {"flu": 8000, "asthma": 1500, "gout": 400, "lupus": 100}
 HELD = np.array([*COUNTS.values()], dtype=np.float64)
@@ -26,7 +26,7 @@ BOUND = BreachBound("1/10", "1/3")
 
 def test_means_are_over_values_and_over_records() -> None:
     """Among 10,000 people, 400 of asthma lie in 2,667 rows and 400 of flu in 500: errors sqrt(rows)/400."""
-    found = error_at(HELD, lambda rows, counts: rows, 400)
+    found = predict_error(HELD, lambda rows, counts: rows, 400)
     errors = [math.sqrt(400 * 10_000 / held) / 400 for held in (8000, 1500, 400)]
     assert found.values == 3
     assert found.evenly == pytest.approx(sum(errors) / 3)
@@ -35,11 +35,11 @@ def test_means_are_over_values_and_over_records() -> None:
 
 @pytest.mark.parametrize("count", [8001, 0.5, 0])
 def test_count_that_nothing_reaches_has_no_error(count: float) -> None:
-    assert error_at(HELD, lambda rows, counts: rows, count) == ErrorAt(count, None, None, 0)
+    assert predict_error(HELD, lambda rows, counts: rows, count) == ErrorAt(count, None, None, 0)
 
 
 def test_error_that_is_not_known_is_none() -> None:
-    found = error_at(HELD, lambda rows, counts: rows * math.nan, 100)
+    found = predict_error(HELD, lambda rows, counts: rows * math.nan, 100)
     assert (found.evenly, found.by_records, found.values) == (None, None, 4)
 
 
@@ -109,12 +109,12 @@ def test_unknown_mechanism_is_refused_and_not_taken_for_a_tight_bound() -> None:
 
 def test_question_without_an_answer_says_why() -> None:
     histogram = Histogram.of([*COUNTS], [*COUNTS.values()])
-    assert target(histogram, BOUND, "1/100000", 100).sentence.startswith("No posterior up to 0.99 has")
-    assert "no value has 9,000 records" in target(histogram, BOUND, "10%", 9000).reason
+    assert find_error_target(histogram, BOUND, "1/100000", 100).sentence.startswith("No posterior up to 0.99 has")
+    assert "no value has 9,000 records" in find_error_target(histogram, BOUND, "10%", 9000).reason
 
 
 def test_answer_in_words_and_for_machines() -> None:
-    found = target(Histogram.of([*COUNTS], [*COUNTS.values()]), BOUND, "10%", 1000)
+    found = find_error_target(Histogram.of([*COUNTS], [*COUNTS.values()]), BOUND, "10%", 1000)
     assert found.bound is not None
     assert f"takes a posterior of {float(found.bound.posterior):.2g} (with the prior 1/10)" in found.sentence
     assert found.to_json() == {"error": "1/10", "at": 1000, "posterior": str(found.bound.posterior), "reason": None}

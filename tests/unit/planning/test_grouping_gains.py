@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sfumato._core.random_draws import Draws
-from sfumato._planning.grouping_gains import Gain, gains
+from sfumato._planning.grouping_gains import Gain, compute_gains
 from sfumato._planning.mechanism_choice import choose
 from sfumato._request.group_requirements import LinearCap
 from sfumato._request.hierarchy import Hierarchy
@@ -29,7 +29,7 @@ HISTOGRAM = Histogram.of(CODES, [100] * 12, (), HIERARCHY)
 def gained(spec: PrivacySpec, mechanism: str = "auto", **more: Any) -> tuple[Gain, ...]:
     """The gains of every level."""
     planned = partial(choose, spec=spec, draws=Draws.secret(), mechanism=mechanism, **more)
-    return gains(planned(HISTOGRAM), planned)
+    return compute_gains(planned(HISTOGRAM), planned)
 
 
 def uniform_error(size: int, wanted: int, share: float, amplification: float) -> float:
@@ -74,7 +74,7 @@ def test_options_for_the_values_do_not_stand_against_groups() -> None:
 def test_mechanism_that_foretells_no_error_says_so() -> None:
     silent = replace(REGISTRY["uniform"], name="silent", error_prediction=None)
     plan = replace(choose(HISTOGRAM, BreachBound("1/4", "1/2"), Draws.secret(), "uniform"), mechanism=silent)
-    chapter, _ = gains(plan, lambda histogram: plan)
+    chapter, _ = compute_gains(plan, lambda histogram: plan)
     assert chapter.factor is None
     assert chapter.reason
     assert "ErrorPrediction" in chapter.reason
@@ -82,7 +82,7 @@ def test_mechanism_that_foretells_no_error_says_so() -> None:
 
 def test_counts_without_a_hierarchy_gain_nothing() -> None:
     plain = choose(Histogram.of(CODES, [100] * 12), BreachBound("1/4", "1/2"), Draws.secret())
-    assert gains(plain, lambda histogram: plain) == ()
+    assert compute_gains(plain, lambda histogram: plain) == ()
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_predicted_errors_would_follow_one_record() -> None:
 @pytest.mark.parametrize("bound", [BOUND, BreachBound("1/10", "1/2"), BreachBound("1/3", "2/3")], ids=str)
 def test_sets_are_taken_where_the_best_hold_more_than_one_value(size: int, bound: BreachBound) -> None:
     """Sets of one value are uniform perturbation, which is the simpler one of the two."""
-    is_set = set_sampler.best_members(size, bound.amplification) > 1
+    is_set = set_sampler.find_best_set_size(size, bound.amplification) > 1
     assert taken([7] * size, bound)[0] == ("subset" if is_set else "uniform")
 
 

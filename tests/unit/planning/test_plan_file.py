@@ -18,9 +18,9 @@ from releases import WAYS, known_key
 from releases import people as small_table
 from sfumato import BreachBound, LocalEngine, Request, Schema, publish
 from sfumato._core import random_draws
-from sfumato._core.option_fields import options_json, options_of
+from sfumato._core.option_fields import list_flags, options_json
 from sfumato._core.random_draws import Draws
-from sfumato._planning.plan_file import FORMAT, PlanFile, Remembered, claimed
+from sfumato._planning.plan_file import FORMAT, PlanFile, RequestRecord, claim_plan_file
 from sfumato._readers.read_options import ReadOptions
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.person_rows import PersonRows
@@ -34,18 +34,18 @@ from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_
 from sfumato.mechanisms._subset_selection import levels, subset
 
 OPTIONS = {name: dict(each) for name, each in UNNAMED.items()}
-REMEMBERED = Remembered({"prior": "1/10"}, {**OPTIONS, "subset": {"form": "list"}})
+REMEMBERED = RequestRecord({"prior": "1/10"}, {**OPTIONS, "subset": {"form": "list"}})
 PLAN = PlanFile(Draws.unsafe_test_key("ab" * 32), "fingerprint", REMEMBERED, "subset", "digest")
 
 
 def keep(plan: PlanFile, path: Path) -> None:
     """Write a new plan file."""
-    with claimed(path) as claim:
+    with claim_plan_file(path) as claim:
         claim.write(plan, lambda: False)
 
 
 def test_plan_file_is_read_as_it_was_written(desk: Path) -> None:
-    other = PlanFile(Draws.secret(), "other", Remembered({}, OPTIONS), "uniform", None, "0.0.9", 7)
+    other = PlanFile(Draws.secret(), "other", RequestRecord({}, OPTIONS), "uniform", None, "0.0.9", 7)
     for number, plan in enumerate((PLAN, other)):
         keep(plan, desk / str(number))
         assert PlanFile.read(desk / str(number)) == plan
@@ -141,7 +141,7 @@ def test_releases_of_many_runs_that_race_are_all_the_one_it_repeats(runs: int, t
 def test_runs_that_repeat_one_plan_file_do_not_stop_each_other(desk: Path) -> None:
     keep(PLAN, desk / "plan")
     (desk / "plan").chmod(0o400)
-    with claimed(desk / "plan") as one, claimed(desk / "plan") as two:
+    with claim_plan_file(desk / "plan") as one, claim_plan_file(desk / "plan") as two:
         assert one.repeated == two.repeated == PLAN
         one.write(replace(PLAN, fingerprint="other"), lambda: True)
     assert PlanFile.read(desk / "plan") == PLAN
@@ -165,7 +165,7 @@ def test_empty_file_that_no_run_has_made_is_refused(desk: Path) -> None:
 @pytest.mark.parametrize("is_written", [False, True])
 def test_failed_run_leaves_no_plan_file_and_no_key_under_another_name(is_written: bool, desk: Path) -> None:
     def stop() -> None:
-        with claimed(desk / "plan") as claim:
+        with claim_plan_file(desk / "plan") as claim:
             (desk / "copy").hardlink_to(desk / "plan")
             if is_written:
                 claim.write(PLAN, lambda: False)
@@ -178,7 +178,7 @@ def test_failed_run_leaves_no_plan_file_and_no_key_under_another_name(is_written
 
 def test_failed_run_keeps_the_plan_file_of_a_release_that_is_out(desk: Path) -> None:
     def stop() -> None:
-        with claimed(desk / "plan") as claim:
+        with claim_plan_file(desk / "plan") as claim:
             claim.write(PLAN, lambda: True)
             raise KeyboardInterrupt
 
@@ -205,7 +205,7 @@ def test_plan_file_that_changes_before_its_lock_is_had_is_looked_at_again(
         real(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with claimed(path) as claim:
+    with claim_plan_file(path) as claim:
         assert claim.repeated == (None if becomes == "removed" else PLAN)
         claim.write(replace(PLAN, fingerprint="second"), lambda: True)
     assert PlanFile.read(path).fingerprint == ("second" if becomes == "removed" else "fingerprint")
@@ -262,7 +262,7 @@ def test_plan_file_is_used_for_its_table_and_request_only() -> None:
     PLAN.check("fingerprint", REMEMBERED)
     with pytest.raises(ReleaseFormatError, match="belongs to another table"):
         PLAN.check("another", REMEMBERED)
-    for other in (Remembered({"prior": "1/11"}, REMEMBERED.options), Remembered(REMEMBERED.request, OPTIONS)):
+    for other in (RequestRecord({"prior": "1/11"}, REMEMBERED.options), RequestRecord(REMEMBERED.request, OPTIONS)):
         with pytest.raises(ReleaseFormatError, match="belongs to another request"):
             PLAN.check("fingerprint", other)
 
@@ -319,8 +319,8 @@ def test_plan_file_that_is_not_there_is_not_called_damaged(desk: Path) -> None:
 
 def test_mechanism_that_only_one_side_knows_has_had_no_say() -> None:
     """A later version has more of them to choose from, an earlier one fewer; the one of the file is taken."""
-    PLAN.check("fingerprint", Remembered(REMEMBERED.request, {**REMEMBERED.options, "later": {"strength": 3}}))
-    PLAN.check("fingerprint", Remembered(REMEMBERED.request, {"subset": {"form": "list"}}))
+    PLAN.check("fingerprint", RequestRecord(REMEMBERED.request, {**REMEMBERED.options, "later": {"strength": 3}}))
+    PLAN.check("fingerprint", RequestRecord(REMEMBERED.request, {"subset": {"form": "list"}}))
 
 
 BOUND = BreachBound("1/10", "1/2")
@@ -445,10 +445,10 @@ def test_every_option_is_remembered_with_the_value_that_is_used(mechanism: str, 
     assert not changed[mechanism].items() & defaults(mechanism).items()
     others = [name for name, each in REGISTRY.items() if isinstance(spec, each.accepted_requests) and name != mechanism]
     # An option that several mechanisms share, by the name of its flag, holds for all of them.
-    flags = {flag.name: getattr(options, name) for name, flag in options_of(REGISTRY[mechanism].options)}
+    flags = {flag.name: getattr(options, name) for name, flag in list_flags(REGISTRY[mechanism].options)}
     shared = {
         other: {
-            name: flags[flag.name].value for name, flag in options_of(REGISTRY[other].options) if flag.name in flags
+            name: flags[flag.name].value for name, flag in list_flags(REGISTRY[other].options) if flag.name in flags
         }
         for other in others
     }
@@ -464,7 +464,7 @@ def test_remembered_options_are_plain_json() -> None:
     assert json.dumps(options) == ('{"small-domain": {"merge": "variance", "min_cell": 20, "publish_shares": true}}')
 
 
-def otherwise(remembered: Remembered, mechanism: str, option: str) -> Remembered:
+def otherwise(remembered: RequestRecord, mechanism: str, option: str) -> RequestRecord:
     """The same request with another value of one option, whether or not the mechanism would take it so."""
     used, default = remembered.options[mechanism], UNNAMED[mechanism][option]
     other = options_json(OTHER[mechanism][1])[option] if used[option] == default else default

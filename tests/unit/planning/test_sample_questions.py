@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sfumato._core.arrays import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.sample_questions import AMONG, FREQUENCIES, Prediction, questions
+from sfumato._planning.sample_questions import AMONG, FREQUENCIES, Prediction, predict_questions
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
@@ -25,7 +25,7 @@ DRAWS = Draws.unsafe_test_key("07" * 32)
 def asked(counts: Sequence[int], spread: float = 1.0) -> dict[tuple[str, str], Prediction]:
     """The questions about values x0, x1, ... by share and part, with a variance of so much a row."""
     histogram = Histogram.of([f"x{number}" for number in range(len(counts))], counts)
-    found = questions(histogram, lambda rows, counts: spread * rows, "toy")
+    found = predict_questions(histogram, lambda rows, counts: spread * rows, "toy")
     return {(each.share, each.among): each for each in found}
 
 
@@ -81,7 +81,7 @@ def test_infinite_variance_of_nobody_is_no_warning() -> None:
     def infinite(rows: Floats, counts: Floats) -> Floats:
         return np.full(len(rows), np.inf) * counts
 
-    found = questions(Histogram.of(["a", "b"], [100, 0]), infinite, "toy")
+    found = predict_questions(Histogram.of(["a", "b"], [100, 0]), infinite, "toy")
     assert found[0].reason == "toy predicts no error for such a count"
 
 

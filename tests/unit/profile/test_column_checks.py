@@ -15,15 +15,15 @@ from sfumato._profile.column_checks import (
     check_lines,
     check_rows,
     check_types,
-    sensitive_domain,
-    table_columns,
+    decide_sensitive_domain,
+    decide_table_columns,
 )
 from sfumato._profile.table_profile import Counting, Profile, Profiler
-from sfumato._profile.table_warnings import frequent_notice, notices
+from sfumato._profile.table_warnings import list_warnings, warn_of_frequent_values
 from sfumato._readers.type_inference import OVERSIZED
 from sfumato._records.column_codes import CodedColumn, RawColumn
 from sfumato._request.histogram import Histogram
-from sfumato._request.person_rows import OneRow, PersonRows, Persons, Surplus, Which
+from sfumato._request.person_rows import OneRow, PersonRows, Persons, RowChoice, Surplus
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Bins, Schema
 from sfumato.errors import SchemaError
@@ -40,7 +40,7 @@ def profiled(**columns: Sequence[Any] | pa.Array) -> Profile:
 
 
 def columns(schema: Schema, **given: Sequence[Any] | pa.Array) -> dict[str, CodedColumn | RawColumn]:
-    return {column.name: column for column in table_columns(profiled(**given), schema)}
+    return {column.name: column for column in decide_table_columns(profiled(**given), schema)}
 
 
 # --------------------------------------------------------------------------------------------------------------- types
@@ -139,18 +139,18 @@ def test_sensitive_column_of_too_many_values_is_refused_even_if_confirmed(monkey
     monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 3)
     profile, schema = profiled(x=[1, 1, 1, 1], s=["a", "b", "c", "d"]), Schema.of("s", keep=["s"])
     with pytest.raises(SchemaError, match="the sensitive column 's' has too many values to be protected; group them"):
-        sensitive_domain(profile, schema, table_columns(profile, schema), 0)
+        decide_sensitive_domain(profile, schema, decide_table_columns(profile, schema), 0)
 
 
 def test_columns_that_are_protected_each_for_itself_have_as_many_combinations_as_the_mechanism_takes() -> None:
     profile, schema = profiled(x=[1] * 6, s=list("ababab"), t=list("cddeec")), Schema.of(["s", "t"])
-    columns = table_columns(profile, schema)
-    found = sensitive_domain(profile, schema, columns, 6)
+    columns = decide_table_columns(profile, schema)
+    found = decide_sensitive_domain(profile, schema, columns, 6)
     assert found.is_independent
     assert found.sizes == (2, 3)
     assert found.domain == (("a", "c"), ("a", "d"), ("a", "e"), ("b", "c"), ("b", "d"), ("b", "e"))
     with pytest.raises(SchemaError, match="the sensitive columns have 6 possible combinations, too many to count in"):
-        sensitive_domain(profile, schema, columns, 5)
+        decide_sensitive_domain(profile, schema, columns, 5)
 
 
 @pytest.mark.parametrize(("alone", "is_refused"), [(5, False), (6, True), (10, True)])
@@ -271,7 +271,7 @@ HISTOGRAM = Histogram(("a", "b", "c", None), (70, 10, 11, 9))
 
 
 def said(schema: Schema, dropped: int = 0, persons: Persons | None = None) -> list[str]:
-    return [str(notice) for notice in notices(schema, dropped, persons)]
+    return [str(notice) for notice in list_warnings(schema, dropped, persons)]
 
 
 def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
@@ -281,7 +281,7 @@ def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
 
 
 def test_notice_of_values_strictly_above_the_prior() -> None:
-    (notice,) = frequent_notice(HISTOGRAM, BOUND, "s")
+    (notice,) = warn_of_frequent_values(HISTOGRAM, BOUND, "s")
     assert str(notice).startswith("more frequent in 's' than the prior 1/10: 'a', 'c'. Whoever")
     assert "a factor of 9" in str(notice)
     assert (notice.code, notice.column) == ("frequent-values", "s")
@@ -295,12 +295,12 @@ def test_notice_of_values_strictly_above_the_prior() -> None:
 
 def test_no_notice_of_frequent_values_where_there_are_none() -> None:
     even = Histogram(tuple("abcdefghij"), (10,) * 10)
-    assert frequent_notice(even, BOUND, "s") == []
+    assert warn_of_frequent_values(even, BOUND, "s") == []
 
 
 def test_notice_of_many_frequent_values_names_a_few() -> None:
     even = Histogram(tuple("abcdefgh"), (10,) * 8)
-    (notice,) = frequent_notice(even, BOUND, "s")
+    (notice,) = warn_of_frequent_values(even, BOUND, "s")
     assert "'a', 'b', 'c', 'd', 'e' and 3 more." in str(notice)
 
 
@@ -310,7 +310,7 @@ def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [PersonRows(one_row=OneRow(Which.RANDOM)), PersonRows(3, Surplus.DROP)], ids=["one row", "surplus"]
+    "rows", [PersonRows(one_row=OneRow(RowChoice.RANDOM)), PersonRows(3, Surplus.DROP)], ids=["one row", "surplus"]
 )
 def test_notice_of_rows_that_were_chosen_says_how_many_are_left_out_and_to_keep_the_plan_file(rows: PersonRows) -> None:
     persons = Persons.of(rows, 1234, ())

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato._profile.declared_domains import brought, fitted, typed_domain
-from sfumato._records.column_codes import dense
+from sfumato._profile.declared_domains import cast_column_to_domain, cast_to_domain, make_typed_domain
+from sfumato._records.column_codes import decode_dictionary
 from sfumato.errors import SchemaError
 
 DAY, NOON = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12)
@@ -42,13 +42,13 @@ DAY, NOON = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12)
     ids=str,
 )
 def test_type_of_a_domain_is_that_of_all_its_values(declared: list[Any], kind: pa.DataType, values: list[Any]) -> None:
-    domain = typed_domain("s", declared)
+    domain = make_typed_domain("s", declared)
     assert (domain.type, domain.to_pylist()) == (kind, values)
 
 
 def test_domain_is_one_of_texts_on_request() -> None:
-    assert typed_domain("s", ["1", "2", None], is_text=True).to_pylist() == ["1", "2"]
-    assert typed_domain("s", [1, 2], is_text=True).to_pylist() == ["1", "2"]
+    assert make_typed_domain("s", ["1", "2", None], is_text=True).to_pylist() == ["1", "2"]
+    assert make_typed_domain("s", [1, 2], is_text=True).to_pylist() == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_domain_is_one_of_texts_on_request() -> None:
 )
 def test_domain_that_is_none_is_refused(declared: list[Any], words: str) -> None:
     with pytest.raises(SchemaError, match=words):
-        typed_domain("s", declared)
+        make_typed_domain("s", declared)
 
 
 @pytest.mark.parametrize(
@@ -101,26 +101,32 @@ def test_domain_that_is_none_is_refused(declared: list[Any], words: str) -> None
 def test_values_fit_a_domain_if_they_are_the_same_in_its_type(
     given: pa.Array, declared: list[Any], values: list[Any]
 ) -> None:
-    domain = typed_domain("s", declared)
-    found = fitted(given, domain)
+    domain = make_typed_domain("s", declared)
+    found = cast_to_domain(given, domain)
     assert found.type == domain.type
     assert found.to_pylist() == values
 
 
 def test_numbers_that_a_narrow_type_cannot_tell_apart_are_not_taken_for_each_other() -> None:
     close = [0.1, 0.1 + 1e-12]
-    assert fitted(pa.array([0.1], pa.float32()), typed_domain("s", close)).to_pylist() == [pytest.approx(0.1, abs=1e-8)]
-    assert fitted(pa.array([0.1], pa.float32()), typed_domain("s", close))[0].as_py() not in close
+    assert cast_to_domain(pa.array([0.1], pa.float32()), make_typed_domain("s", close)).to_pylist() == [
+        pytest.approx(0.1, abs=1e-8)
+    ]
+    assert cast_to_domain(pa.array([0.1], pa.float32()), make_typed_domain("s", close))[0].as_py() not in close
 
 
 def test_column_is_brought_to_its_domain_with_its_missing_values() -> None:
     for given in (["2", None, "1.0", "2"], [2.0, None, 1.0, 2.0]):
-        column = brought(pa.array(given), typed_domain("s", ["1", "2"]), "s")
-        assert dense(column).to_pylist() == [2, None, 1, 2]
+        column = cast_column_to_domain(pa.array(given), make_typed_domain("s", ["1", "2"]), "s")
+        assert decode_dictionary(column).to_pylist() == [2, None, 1, 2]
 
 
 def test_value_that_no_row_has_need_not_fit() -> None:
     listed = pa.DictionaryArray.from_arrays(pa.array([0, 0, None], pa.int8()), pa.array(["1", "unused"]))
-    assert dense(brought(listed, typed_domain("s", ["1"]), "s")).to_pylist() == [1, 1, None]
+    assert decode_dictionary(cast_column_to_domain(listed, make_typed_domain("s", ["1"]), "s")).to_pylist() == [
+        1,
+        1,
+        None,
+    ]
     with pytest.raises(SchemaError, match=r"do not read as integer, the type of its domain \(1 different ones in the"):
-        brought(listed.dictionary_decode().fill_null("unused"), typed_domain("s", ["1"]), "s")
+        cast_column_to_domain(listed.dictionary_decode().fill_null("unused"), make_typed_domain("s", ["1"]), "s")

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import Words
+from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._profile import equivalence_classes, table_profile
 from sfumato._profile.equivalence_classes import (
-    Alike,
+    ClassSizeShares,
     Combinations,
     KnownWords,
     Uniqueness,
-    alone_among,
-    alone_without,
-    distinct,
-    hashed,
+    compute_unique_without,
+    count_distinct,
+    count_unique,
+    hash_numbers,
 )
 from sfumato._profile.table_profile import Counting, Profiler
-from sfumato._records.column_codes import local_codes
+from sfumato._records.column_codes import encode_batch_values
 from strategies import batch_splits
 
 SALT = np.uint64(12345)
@@ -40,14 +40,14 @@ def shares(sizes: Sequence[int], records: int) -> list[float]:
     return [sum(size for size in sizes if size <= few) / records for few in (1, 4, 10)]
 
 
-def found_shares(found: Alike) -> list[float]:
+def found_shares(found: ClassSizeShares) -> list[float]:
     return [found.alone, found.below_5, found.below_11]
 
 
 # ----------------------------------------------------------------------------------------------------------- the sketch
 
 
-def collected(hashes: Words, cuts: Sequence[range]) -> Combinations:
+def collected(hashes: RandomBits, cuts: Sequence[range]) -> Combinations:
     """What sketches of each cut find together: some were sorted before, some were not."""
     combinations = Combinations()
     for number, cut in enumerate(cuts):
@@ -61,19 +61,19 @@ def collected(hashes: Words, cuts: Sequence[range]) -> Combinations:
 
 @given(st.data(), st.lists(st.integers(0, 30), min_size=1, max_size=120))
 def test_few_combinations_are_counted_exactly_however_rows_were_cut(data: st.DataObject, held: list[int]) -> None:
-    hashes = hashed(np.array(held), SALT)
+    hashes = hash_numbers(np.array(held), SALT)
     found = collected(hashes, data.draw(batch_splits(len(held)))).result(len(held))
     assert found_shares(found) == pytest.approx(shares(list(Counter(held).values()), len(held)))
     assert found.is_exact
 
 
 def test_nobody_is_alike_in_no_records() -> None:
-    assert Combinations().result(0) == Alike(0.0, 0.0, 0.0)
+    assert Combinations().result(0) == ClassSizeShares(0.0, 0.0, 0.0)
 
 
 @given(st.data(), st.lists(st.integers(0, 60), min_size=1, max_size=200))
 def test_sketch_does_not_depend_on_how_rows_were_cut(data: st.DataObject, held: list[int]) -> None:
-    hashes = hashed(np.array(held), SALT)
+    hashes = hash_numbers(np.array(held), SALT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(equivalence_classes, "MOST_COMBINATIONS", 16)
         whole = collected(hashes, [range(len(held))]).result(len(held))
@@ -84,7 +84,7 @@ def test_sketch_does_not_depend_on_how_rows_were_cut(data: st.DataObject, held: 
 @given(st.data(), st.lists(st.integers(0, 60), min_size=1, max_size=200))
 def test_combinations_of_a_full_sketch_have_all_their_records(data: st.DataObject, held: list[int]) -> None:
     """Those with the smallest hashes are kept, and none of their records is lost on the way."""
-    hashes = hashed(np.array(held), SALT)
+    hashes = hash_numbers(np.array(held), SALT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(equivalence_classes, "MOST_COMBINATIONS", 16)
         sketch = collected(hashes, data.draw(batch_splits(len(held))))
@@ -97,7 +97,7 @@ def test_combinations_of_a_full_sketch_have_all_their_records(data: st.DataObjec
 def test_sketch_of_one_large_batch_is_that_of_all_its_records(many: list[tuple[int, int]], salt: int) -> None:
     """Whether the smallest hashes are few because many are equal, or enough of them are met at once."""
     held = np.repeat(*np.array(many).T)
-    hashes = hashed(held, np.uint64(salt))
+    hashes = hash_numbers(held, np.uint64(salt))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(equivalence_classes, "MOST_COMBINATIONS", 4)
         sketch = collected(hashes, [range(len(held))])
@@ -124,7 +124,7 @@ def test_estimate_never_says_more_than_everybody(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(equivalence_classes, "MOST_COMBINATIONS", 8)
     for salt in range(50):
         sketch = Combinations()
-        sketch.add(hashed(np.arange(100), np.uint64(salt)))
+        sketch.add(hash_numbers(np.arange(100), np.uint64(salt)))
         assert 0 < sketch.result(100).alone <= 1
 
 
@@ -151,7 +151,7 @@ COLUMNS: Mapping[str, pa.Array] = {
 
 
 def row_words(column: pa.Array, salt: np.uint64 = SALT) -> list[int]:
-    codes, values = local_codes(column)
+    codes, values = encode_batch_values(column)
     return [int(word) for word in KnownWords(salt)(values).take(codes)]
 
 
@@ -215,7 +215,7 @@ def test_values_that_are_not_counted_any_more_still_tell_who_is_alike(
         profiler.add(batch, batch, np.arange(first, first + cut, dtype=np.uint64))
         first += cut
     found = profiler.result()
-    assert (found.alike, found.columns["wide"].is_wide) == (Alike(*expected), True)
+    assert (found.alike, found.columns["wide"].is_wide) == (ClassSizeShares(*expected), True)
 
 
 # -------------------------------------------------------------------------------------------------- without one column
@@ -229,32 +229,32 @@ def brute_alone(rows: Sequence[tuple[int, ...]]) -> float:
 def test_who_would_be_alone_without_a_column_is_counted(rows: list[tuple[int, ...]]) -> None:
     columns = {name: np.array(codes) for name, codes in zip("abc", zip(*rows, strict=True), strict=True)}
     expected = {name: brute_alone([row[:at] + row[at + 1 :] for row in rows]) for at, name in enumerate("abc")}
-    found = alone_without(columns, len(rows), 3)
+    found = compute_unique_without(columns, len(rows), 3)
     assert found == pytest.approx(expected)
     assert list(found.values()) == sorted(found.values())
-    assert list(alone_without(columns, len(rows), 2).items()) == list(found.items())[:2]
+    assert list(compute_unique_without(columns, len(rows), 2).items()) == list(found.items())[:2]
 
 
 def test_without_the_only_column_nobody_is_alone() -> None:
     columns: dict[str, Any] = {"a": np.arange(5, dtype=np.uint8)}
-    assert alone_without(columns, 5, 3) == {"a": 0.0}
-    assert alone_without({}, 5, 3) == {}
+    assert compute_unique_without(columns, 5, 3) == {"a": 0.0}
+    assert compute_unique_without({}, 5, 3) == {}
 
 
 @given(st.lists(st.sampled_from([0, 1, 2, 2**44, 2**63, 2**63 + 1, 2**64 - 1]), max_size=40), st.integers(1, 3))
 def test_words_that_occur_few_times_are_counted_though_others_begin_alike(words: list[int], rows_each: int) -> None:
     expected = sum(count for count in Counter(words).values() if count <= rows_each)
-    assert alone_among(np.array(words, dtype=np.uint64), rows_each) == expected
+    assert count_unique(np.array(words, dtype=np.uint64), rows_each) == expected
 
 
 @given(st.lists(st.integers(0, 9), max_size=40))
 def test_different_words_come_in_rising_order_with_their_counts(words: list[int]) -> None:
-    found, counts = distinct(np.array(words, dtype=np.uint64))
+    found, counts = count_distinct(np.array(words, dtype=np.uint64))
     assert list(zip(found.tolist(), counts.tolist(), strict=True)) == sorted(Counter(words).items())
 
 
 def test_few_who_are_alone_are_not_told_as_nobody() -> None:
     """Four of 20,000 are 0.02%, which is not 0.0%."""
-    found = Uniqueness(Alike(0.0002, 0.004, 0.00401), Alike(0.00001, 0.5, 0.9), {}, 20_000)
+    found = Uniqueness(ClassSizeShares(0.0002, 0.004, 0.00401), ClassSizeShares(0.00001, 0.5, 0.9), {}, 20_000)
     assert found.sentence.startswith("0.02% of the records are alone with their public columns, 0.4% among fewer")
     assert found.sentence.endswith("Before columns were put into bins, below 0.01% were alone.")

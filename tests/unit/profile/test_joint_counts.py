@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato._profile import joint_counts
-from sfumato._profile.equivalence_classes import hashed
-from sfumato._profile.joint_counts import counted_together
+from sfumato._profile.equivalence_classes import hash_numbers
+from sfumato._profile.joint_counts import count_and_hash_columns
 
 SIZES = (3, 1, 70, 5, 300, 2, 2)
-SALTS = hashed(np.arange(len(SIZES)), np.uint64(1))
+SALTS = hash_numbers(np.arange(len(SIZES)), np.uint64(1))
 
 
 @pytest.fixture(params=[(1, 4), (7, 64), (1000, 1 << 12)], ids=["one by one", "small tables", "as usual"])
@@ -29,9 +29,9 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_columns_are_counted_and_hashed_as_each_by_itself(kind: type) -> None:
     chance = np.random.default_rng(2)
     codes = [chance.integers(0, min(size, np.iinfo(kind).max), 500).astype(kind) for size in SIZES]
-    words = [hashed(np.arange(size), salt) for size, salt in zip(SIZES, SALTS, strict=True)]
+    words = [hash_numbers(np.arange(size), salt) for size, salt in zip(SIZES, SALTS, strict=True)]
     columns = {str(number): each for number, each in enumerate(zip(codes, words, strict=True))}
-    counts, sums = counted_together(columns, 500)
+    counts, sums = count_and_hash_columns(columns, 500)
     for number, size in enumerate(SIZES):
         expected = Counter(codes[number].tolist())
         assert counts[str(number)].tolist() == [expected[code] for code in range(size)]
@@ -42,14 +42,14 @@ def test_columns_are_counted_and_hashed_as_each_by_itself(kind: type) -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=30))
 def test_two_columns_of_any_rows(rows: list[tuple[int, int]]) -> None:
     one, two = (np.array([row[place] for row in rows], dtype=np.uint8) for place in range(2))
-    words = hashed(np.arange(7), np.uint64(5))
-    counts, sums = counted_together({"one": (one, words[:3]), "two": (two, words[3:])}, len(rows))
+    words = hash_numbers(np.arange(7), np.uint64(5))
+    counts, sums = count_and_hash_columns({"one": (one, words[:3]), "two": (two, words[3:])}, len(rows))
     assert counts["one"].tolist() == [one.tolist().count(code) for code in range(3)]
     assert counts["two"].tolist() == [two.tolist().count(code) for code in range(4)]
     assert sums.tolist() == (words.take(one) + words.take(two + 3)).tolist()
 
 
 def test_no_columns_have_no_words() -> None:
-    counts, sums = counted_together({}, 3)
+    counts, sums = count_and_hash_columns({}, 3)
     assert counts == {}
     assert sums.tolist() == [0, 0, 0]

@@ -20,7 +20,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._profile.persons import Grouping, SelectedSource
 from sfumato._readers.sources import MemorySource
-from sfumato._request.person_rows import OneRow, PersonRows, Surplus, Which
+from sfumato._request.person_rows import OneRow, PersonRows, RowChoice, Surplus
 from sfumato.errors import SchemaError, SourceError
 
 FEW = settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,9 +66,9 @@ def test_as_many_rows_as_may_be_are_kept_whatever_the_batches(
 
 
 @FEW
-@given(st.data(), persons, st.sampled_from([Which.FIRST, Which.LAST]))
+@given(st.data(), persons, st.sampled_from([RowChoice.FIRST, RowChoice.LAST]))
 def test_one_row_is_an_extreme_one_and_what_is_missing_comes_last(
-    tmp_path: Path, data: st.DataObject, whose: list[int], which: Which
+    tmp_path: Path, data: st.DataObject, whose: list[int], which: RowChoice
 ) -> None:
     place = data.draw(st.lists(st.none() | st.integers(0, 4), min_size=len(whose), max_size=len(whose)))
     kept = chosen(grouping(tmp_path, whose, place), PersonRows(one_row=OneRow(which, "place")))
@@ -76,7 +76,7 @@ def test_one_row_is_an_extreme_one_and_what_is_missing_comes_last(
     for row, person in enumerate(whose):
         by_person[person].append(place[row])
     assert len(kept) == len(by_person)
-    best = min if which is Which.FIRST else max
+    best = min if which is RowChoice.FIRST else max
     for row in kept:
         known = [each for each in by_person[whose[row]] if each is not None]
         assert place[row] == (best(known) if known else None)
@@ -92,7 +92,7 @@ def test_one_row_is_an_extreme_one_and_what_is_missing_comes_last(
     ids=["numbers", "dates", "decimals"],
 )
 def test_rows_are_ordered_by_columns_of_any_type(tmp_path: Path, values: list[Any]) -> None:
-    for which, row in ((Which.FIRST, 1), (Which.LAST, 2)):
+    for which, row in ((RowChoice.FIRST, 1), (RowChoice.LAST, 2)):
         assert chosen(grouping(tmp_path, [7, 7, 7], values), PersonRows(one_row=OneRow(which, "place"))) == [row]
 
 
@@ -127,7 +127,7 @@ def test_random_row_is_each_of_a_person_s_rows_equally_often(tmp_path: Path) -> 
     people, each = 2000, 4
     found = grouping(tmp_path, [number % people for number in range(people * each)], batch_rows=999)
     counts = np.bincount(
-        [row // people for row in chosen(found, PersonRows(one_row=OneRow(Which.RANDOM)))], minlength=each
+        [row // people for row in chosen(found, PersonRows(one_row=OneRow(RowChoice.RANDOM)))], minlength=each
     )
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
     # The twin: always the first row that arrives.
@@ -137,7 +137,7 @@ def test_random_row_is_each_of_a_person_s_rows_equally_often(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_ties_are_decided_by_the_key(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, 2] * 50, [3] * 100)
-    rows = PersonRows(one_row=OneRow(Which.FIRST, "place"))
+    rows = PersonRows(one_row=OneRow(RowChoice.FIRST, "place"))
     assert chosen(found, rows) == chosen(found, rows)
     kept = {tuple(chosen(found, rows, Draws.unsafe_test_key(f"{key:02x}" * 32))) for key in range(20)}
     assert len(kept) > 15
@@ -145,7 +145,7 @@ def test_ties_are_decided_by_the_key(tmp_path: Path) -> None:
 
 def test_rows_of_nobody_are_refused(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, None, 2, None])
-    for rows in (PersonRows(), PersonRows(3), PersonRows(one_row=OneRow(Which.RANDOM))):
+    for rows in (PersonRows(), PersonRows(3), PersonRows(one_row=OneRow(RowChoice.RANDOM))):
         with pytest.raises(SchemaError, match="2 rows have no 'p', so nobody can tell whose they are"):
             found.checked(rows, DRAWS)
 
@@ -178,20 +178,21 @@ def test_texts_have_no_first_row(tmp_path: Path) -> None:
     """Letter by letter 01.12.2023 would come before 31.01.2023, and 10 before 9."""
     with pytest.raises(SchemaError, match="'place' is of type string, so no row is the first or the last by it"):
         chosen(
-            grouping(tmp_path, [1, 1], ["31.01.2023", "01.12.2023"]), PersonRows(one_row=OneRow(Which.FIRST, "place"))
+            grouping(tmp_path, [1, 1], ["31.01.2023", "01.12.2023"]),
+            PersonRows(one_row=OneRow(RowChoice.FIRST, "place")),
         )
 
 
 def test_huge_decimals_are_ordered_as_numbers(tmp_path: Path) -> None:
     place = pa.array([Decimal(10), Decimal(9)], type=pa.decimal256(70, 0))
     source = MemorySource(pa.table({"p": [1, 1], "row": [0, 1], "place": place}))
-    assert chosen(Grouping(LocalEngine(), source, "p", tmp_path), PersonRows(one_row=OneRow(Which.FIRST, "place"))) == [
-        1
-    ]
+    assert chosen(
+        Grouping(LocalEngine(), source, "p", tmp_path), PersonRows(one_row=OneRow(RowChoice.FIRST, "place"))
+    ) == [1]
 
 
 def test_what_is_no_number_comes_last(tmp_path: Path) -> None:
-    for which in (Which.FIRST, Which.LAST):
+    for which in (RowChoice.FIRST, RowChoice.LAST):
         found = grouping(tmp_path, [1, 1], [float("nan"), 2.5])
         assert chosen(found, PersonRows(one_row=OneRow(which, "place"))) == [1]
 
@@ -199,7 +200,7 @@ def test_what_is_no_number_comes_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize("nobody", ["", "  ", float("nan")])
 def test_empty_texts_and_what_is_no_number_are_nobody(tmp_path: Path, nobody: Any) -> None:
     others = ["a", "b"] if isinstance(nobody, str) else [1.0, 2.0]
-    for rows in (PersonRows(), PersonRows(one_row=OneRow(Which.RANDOM))):
+    for rows in (PersonRows(), PersonRows(one_row=OneRow(RowChoice.RANDOM))):
         with pytest.raises(SchemaError, match="1 rows have no 'p'"):
             grouping(tmp_path, [*others, nobody]).checked(rows, DRAWS)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sfumato._core.random_draws import Draws
 from sfumato._profile import record_sample
-from sfumato._profile.record_sample import PURPOSE, Sampler, coded
+from sfumato._profile.record_sample import PURPOSE, Sampler, encode_sample
 from sfumato._records.column_codes import CodedColumn, RawColumn, Sensitive
 from strategies import batch_splits
 
@@ -128,7 +128,7 @@ def test_records_become_codes_by_their_columns_and_a_raw_column_is_numbered_here
     )
     disease = CodedColumn("disease", pa.array(["HIV", "flu"]), False)
     columns = [CodedColumn("sex", pa.array(["F", "M"]), True), RawColumn("seen", pa.float64(), True), disease]
-    found = coded(records, columns, Sensitive.of_column(disease), 10)
+    found = encode_sample(records, columns, Sensitive.of_column(disease), 10)
     assert {name: codes.tolist() for name, codes in found.columns.items()} == {
         "sex": [0, 1, 1, 2],
         "seen": [0, 1, 0, 2],
@@ -141,7 +141,7 @@ def test_parts_of_what_is_sensitive_are_no_public_columns() -> None:
     parts = tuple(CodedColumn(name, pa.array(["x", "y"]), False) for name in ("a", "b"))
     records = pa.table({"a": ["x", "y", "y"], "b": ["y", "x", "y"], "public": ["p", "p", "q"]})
     columns = [*parts, CodedColumn("public", pa.array(["p", "q"]), False)]
-    found = coded(records, columns, Sensitive.of_product("a, b", parts), 3)
+    found = encode_sample(records, columns, Sensitive.of_product("a, b", parts), 3)
     assert list(found.columns) == ["public"]
     assert found.sensitive.tolist() == [1, 2, 3]
     assert found.is_whole
@@ -150,7 +150,7 @@ def test_parts_of_what_is_sensitive_are_no_public_columns() -> None:
 def test_sample_of_no_records_has_codes_of_nobody() -> None:
     column = CodedColumn("disease", pa.array(["x"]), False)
     schema = pa.schema([("public", pa.float64()), ("disease", pa.string())])
-    found = coded(
+    found = encode_sample(
         schema.empty_table(), [RawColumn("public", pa.float64(), False), column], Sensitive.of_column(column), 0
     )
     assert (found.records, found.is_whole) == (0, True)

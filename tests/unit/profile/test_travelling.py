@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato._engines.shuffle import Bundle, Layout, joined, split
+from sfumato._engines.shuffle import Bundle, Layout, concatenate_rows, split
 from sfumato._readers.sources import MemorySource
 
 ROWS = 10_000
@@ -43,7 +43,7 @@ def test_bundle_travels_with_its_own_rows_alone(files: int) -> None:
         }
         assert arrived.rows["name"].equals(bundle.rows["name"])
         assert (arrived.rows[""] == bundle.rows[""]).all()
-    assert len(joined([each.rows for each in bundles])[""]) == ROWS
+    assert len(concatenate_rows([each.rows for each in bundles])[""]) == ROWS
 
 
 def test_bundle_without_rows_travels() -> None:

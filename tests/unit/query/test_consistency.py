@@ -18,8 +18,8 @@ from sfumato._core.arrays import Counts, Floats
 from sfumato._query.consistency import interior_point
 from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, AnswerCells
 from sfumato._query.consistency.known_totals import KnownTotals, read_totals
-from sfumato._query.consistency.least_squares import calibrated
-from sfumato._query.consistency.nonnegative_projection import consistent
+from sfumato._query.consistency.least_squares import calibrate
+from sfumato._query.consistency.nonnegative_projection import make_consistent
 from sfumato._query.consistency.sum_constraints import Family, Sums
 from sfumato._query.estimate import Estimate
 from sfumato.errors import QueryError
@@ -139,21 +139,21 @@ def optimality_gap(puzzle: Puzzle, table: Floats) -> float:
 
 @given(puzzles())
 def test_consistent_adds_up_and_has_no_negative_number(puzzle: Puzzle) -> None:
-    table = consistent(puzzle.values, puzzle.variances, puzzle.families)
+    table = make_consistent(puzzle.values, puzzle.variances, puzzle.families)
     assert (table >= 0).all()
     assert puzzle.matrix @ table == pytest.approx(puzzle.totals, rel=1e-8, abs=1e-8)
 
 
 @given(puzzles())
 def test_consistent_leaves_exact_cells(puzzle: Puzzle) -> None:
-    table = consistent(puzzle.values, puzzle.variances, puzzle.families)
+    table = make_consistent(puzzle.values, puzzle.variances, puzzle.families)
     exact = puzzle.variances == 0
     assert (table[exact] == puzzle.values[exact]).all()
 
 
 @given(puzzles())
 def test_consistent_satisfies_the_conditions_of_an_optimum(puzzle: Puzzle) -> None:
-    table = consistent(puzzle.values, puzzle.variances, puzzle.families)
+    table = make_consistent(puzzle.values, puzzle.variances, puzzle.families)
     assert optimality_gap(puzzle, table) <= 1e-5 * np.sqrt(puzzle.scale)
 
 
@@ -167,7 +167,7 @@ def test_a_table_that_is_not_nearest_fails_the_conditions() -> None:
 @settings(max_examples=examples(50))
 @given(puzzles(most_cells=6))
 def test_consistent_is_the_nearest_of_all_tables(puzzle: Puzzle) -> None:
-    table = consistent(puzzle.values, puzzle.variances, puzzle.families)
+    table = make_consistent(puzzle.values, puzzle.variances, puzzle.families)
     assert table == pytest.approx(nearest(puzzle), rel=1e-5, abs=1e-6 * puzzle.scale)
 
 
@@ -177,8 +177,8 @@ def test_the_table_from_inside_is_the_same(puzzle: Puzzle) -> None:
     # The way that is taken where steps by multipliers do not end; all cells may move, and no sum is zero.
     variances, truth = np.maximum(puzzle.variances, 1.0), puzzle.truth + 1
     families = [family_of(each.labels, family_of(each.labels, each.totals).added(truth)) for each in puzzle.families]
-    expected = consistent(puzzle.values, variances, families)
-    found = interior_point.nearest(puzzle.values, variances, Sums(families, len(truth)))
+    expected = make_consistent(puzzle.values, variances, families)
+    found = interior_point.find_nearest_table(puzzle.values, variances, Sums(families, len(truth)))
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-4 * puzzle.scale)
 
 
@@ -191,7 +191,7 @@ def test_sets_that_hardly_overlap_and_unlike_variances_are_solved() -> None:
         variances = 10 ** random.uniform(-3, 5, size)
         labels = [random.integers(0, size // 3, size) for _ in range(3)]
         families = [family_of(each, family_of(each, np.zeros(size // 3)).added(truth)) for each in labels]
-        table = consistent(truth + random.normal(size=size) * np.sqrt(variances), variances, families)
+        table = make_consistent(truth + random.normal(size=size) * np.sqrt(variances), variances, families)
         assert (table >= 0).all()
         for family in families:
             assert family.added(table) == pytest.approx(family.totals, rel=1e-8, abs=1e-8)
@@ -199,8 +199,8 @@ def test_sets_that_hardly_overlap_and_unlike_variances_are_solved() -> None:
 
 @given(puzzles())
 def test_consistent_twice_is_consistent_once(puzzle: Puzzle) -> None:
-    once = consistent(puzzle.values, puzzle.variances, puzzle.families)
-    twice = consistent(once, puzzle.variances, puzzle.families)
+    once = make_consistent(puzzle.values, puzzle.variances, puzzle.families)
+    twice = make_consistent(once, puzzle.variances, puzzle.families)
     assert twice == pytest.approx(once, rel=1e-7, abs=1e-6)
 
 
@@ -222,9 +222,9 @@ def test_the_order_of_the_cells_does_not_matter(puzzle: Puzzle, random: object) 
 
 @given(puzzles())
 def test_calibrated_is_consistent_where_nothing_is_negative(puzzle: Puzzle) -> None:
-    table = calibrated(puzzle.values, puzzle.variances, puzzle.families).values
+    table = calibrate(puzzle.values, puzzle.variances, puzzle.families).values
     if (table >= 0).all():
-        found = consistent(puzzle.values, puzzle.variances, puzzle.families)
+        found = make_consistent(puzzle.values, puzzle.variances, puzzle.families)
         assert found == pytest.approx(table, rel=1e-6, abs=1e-6 * puzzle.scale)
 
 
@@ -237,7 +237,7 @@ def by_algebra(puzzle: Puzzle) -> Floats:
 
 @given(puzzles())
 def test_calibrated_adds_up_and_is_the_textbook_combination(puzzle: Puzzle) -> None:
-    found = calibrated(puzzle.values, puzzle.variances, puzzle.families)
+    found = calibrate(puzzle.values, puzzle.variances, puzzle.families)
     assert puzzle.matrix @ found.values == pytest.approx(puzzle.totals, rel=1e-8, abs=1e-8)
     matrix = by_algebra(puzzle)
     expected = puzzle.truth + matrix @ (puzzle.values - puzzle.truth)
@@ -250,9 +250,9 @@ def test_calibrated_adds_up_and_is_the_textbook_combination(puzzle: Puzzle) -> N
 
 @given(puzzles(most_families=1))
 def test_no_sum_only_clips(puzzle: Puzzle) -> None:
-    table = consistent(puzzle.values, puzzle.variances, [])
+    table = make_consistent(puzzle.values, puzzle.variances, [])
     assert (table == np.maximum(puzzle.values, 0)).all()
-    assert (calibrated(puzzle.values, puzzle.variances, []).values == puzzle.values).all()
+    assert (calibrate(puzzle.values, puzzle.variances, []).values == puzzle.values).all()
 
 
 # ------------------------------------------------------------------------------------------------------------- examples
@@ -260,17 +260,17 @@ def test_no_sum_only_clips(puzzle: Puzzle) -> None:
 
 def test_one_sum_in_numbers() -> None:
     # Clipping -4 leaves 7 + 5 + 0 = 12; the two others give back 2, by their variances 1 and 3.
-    table = consistent(np.array([7.0, 5.0, -4.0]), np.array([1.0, 3.0, 2.0]), [family_of([0, 0, 0], [10.0])])
+    table = make_consistent(np.array([7.0, 5.0, -4.0]), np.array([1.0, 3.0, 2.0]), [family_of([0, 0, 0], [10.0])])
     assert table == pytest.approx([6.5, 3.5, 0.0])
 
 
 def test_empty_groups_and_empty_tables() -> None:
-    assert consistent(np.zeros(0), np.zeros(0), []).tolist() == []
-    assert consistent(np.zeros(0), np.zeros(0), [family_of([], [])]).tolist() == []
-    assert consistent(np.zeros(0), np.zeros(0), [family_of([], [0.0, 0.0])]).tolist() == []
+    assert make_consistent(np.zeros(0), np.zeros(0), []).tolist() == []
+    assert make_consistent(np.zeros(0), np.zeros(0), [family_of([], [])]).tolist() == []
+    assert make_consistent(np.zeros(0), np.zeros(0), [family_of([], [0.0, 0.0])]).tolist() == []
     families = [family_of([0, 0, 2], [3.0, 0.0, 0.0]), family_of([0, 1, -1], [1.0, 2.0])]
-    assert consistent(np.array([5.0, -1.0, 7.0]), np.ones(3), families) == pytest.approx([1, 2, 0])
-    assert calibrated(np.array([5.0, -1.0, 7.0]), np.ones(3), families).values == pytest.approx([1, 2, 0])
+    assert make_consistent(np.array([5.0, -1.0, 7.0]), np.ones(3), families) == pytest.approx([1, 2, 0])
+    assert calibrate(np.array([5.0, -1.0, 7.0]), np.ones(3), families).values == pytest.approx([1, 2, 0])
 
 
 @pytest.mark.slow
@@ -294,7 +294,7 @@ def test_large_tables_take_few_passes(groups: int, monkeypatch: pytest.MonkeyPat
     variances = random.exponential(20.0, size) + 1
     estimates = truth + random.normal(size=size) * np.sqrt(variances)
     families = [family_of(each, np.bincount(each, truth).astype(np.float64)) for each in (group, value)]
-    table = consistent(estimates, variances, families)
+    table = make_consistent(estimates, variances, families)
     assert passes < 200
     assert (table >= 0).all()
     for family in families:
@@ -351,7 +351,7 @@ RECORDS = family_of([0, 0, 1, 1], [30.0, 70.0], "records")
 def test_totals_in_conflict_are_named(variances: list[float], families: list[Family], message: str) -> None:
     values = np.array([10.0, 20.0, 30.0, 40.0])
     with pytest.raises(QueryError) as caught:
-        consistent(values, np.array(variances, dtype=np.float64), families)
+        make_consistent(values, np.array(variances, dtype=np.float64), families)
     assert message in str(caught.value)
     assert str(caught.value).endswith("; correct a total, or leave one out.")
 
@@ -362,8 +362,8 @@ def test_a_conflict_that_only_all_cells_together_show_is_named_and_small() -> No
     variances = np.where((value == 0) & (group < 2), 0.0, 1.0)
     families = [family_of(group, [10.0] * 3, "records"), family_of(value, [12.0, 8.0, 5.0, 5.0], "known")]
     with pytest.raises(QueryError, match=r"^known 0 \(12\) and records 2 \(10\) cannot hold together without negative"):
-        consistent(np.where(variances > 0, 3.0, 0.0), variances, families)
-    assert calibrated(np.where(variances > 0, 3.0, 0.0), variances, families).values.min() < 0
+        make_consistent(np.where(variances > 0, 3.0, 0.0), variances, families)
+    assert calibrate(np.where(variances > 0, 3.0, 0.0), variances, families).values.min() < 0
 
 
 def test_equations_that_contradict_each_other_are_named() -> None:
@@ -371,9 +371,9 @@ def test_equations_that_contradict_each_other_are_named() -> None:
     values, variances = np.array([5.0, 0.0, 0.0, 5.0]), np.array([1.0, 0.0, 0.0, 1.0])
     families = [family_of([0, 0, 1, 1], [6.0, 4.0], "records"), family_of([0, 1, 0, 1], [4.0, 6.0], "known")]
     with pytest.raises(QueryError, match=r"^known 0 .* cannot hold together; correct"):
-        calibrated(values, variances, families)
+        calibrate(values, variances, families)
     with pytest.raises(QueryError, match="cannot hold together without negative"):
-        consistent(values, variances, families)
+        make_consistent(values, variances, families)
 
 
 @given(puzzles(), st.data())
@@ -393,7 +393,7 @@ def test_totals_are_refused_only_if_no_table_has_them(puzzle: Puzzle, data: st.D
     else:
         has_table = not wanted.any()
     try:
-        table = consistent(values, variances, families)
+        table = make_consistent(values, variances, families)
     except QueryError:
         assert not has_table
     else:
@@ -408,7 +408,7 @@ def test_totals_are_refused_only_if_no_table_has_them(puzzle: Puzzle, data: st.D
 )
 def test_what_is_no_table_is_refused(values: list[float], variances: list[float]) -> None:
     with pytest.raises(QueryError):
-        consistent(np.array(values), np.array(variances), [])
+        make_consistent(np.array(values), np.array(variances), [])
 
 
 @pytest.mark.parametrize(("labels", "totals"), [([1], [1.0]), ([-2], [1.0]), ([0], [np.nan])])

@@ -11,7 +11,7 @@ import pytest
 
 from releases import WAYS, published_by
 from sfumato._query.counting.count_queries import CountQuery
-from sfumato._query.design_errors import foreseen
+from sfumato._query.design_errors import predict_errors
 
 ROWS, VALUES, PARTS = 6000, 6, 20
 DESIGN_IS_SILENT = {"small-domain"}
@@ -29,7 +29,7 @@ def even_table() -> pa.Table:
 @pytest.mark.parametrize("mechanism", list(WAYS))
 def test_errors_of_answers_are_foreseen(mechanism: str, tmp_path: Path) -> None:
     release = published_by(mechanism, even_table(), tmp_path / "release")
-    found = foreseen(release)
+    found = predict_errors(release)
     if mechanism in DESIGN_IS_SILENT:
         assert found is None
         return
@@ -47,7 +47,7 @@ def test_errors_of_answers_are_foreseen(mechanism: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_records_of_other_values_do_not_matter_in_buckets(tmp_path: Path) -> None:
     release = published_by("buckets", even_table(), tmp_path / "buckets")
-    found = foreseen(release)
+    found = predict_errors(release)
     assert found is not None
     assert found.has_no_bystanders
     assert found.error(100, 0.1) == found.error(100, 0.001)

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from sfumato._core.arrays import Floats, Mask
-from sfumato._query.exact_intervals import FEW, LARGE_CHANCE, MOST_HITS, SMALL_ROWS, inverted
-from sfumato._query.intervals import intervals, score_ends
+from sfumato._query.exact_intervals import FEW, LARGE_CHANCE, MOST_HITS, SMALL_ROWS, invert_hits
+from sfumato._query.intervals import compute_intervals, score_ends
 from sfumato.mechanisms.estimator import Moments
 
 LEVELS = (0.3, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99, 0.999, 0.999999)
@@ -52,7 +52,7 @@ class Setting:
         return Moments(value, at_all * ones, slope * ones, self.rows * ones, 0 * ones, chances=chances)
 
     def ends(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        return intervals(self.moments, level)
+        return compute_intervals(self.moments, level)
 
     def chances(self, counts: Floats) -> Floats:
         """Of every number of hits, a line for each count: by convolution."""
@@ -169,7 +169,7 @@ def test_intervals_are_nested_over_levels() -> None:
 def test_two_rules_differ_by_at_most_three_hits_where_one_follows_the_other() -> None:
     for wanted, other in CHANCES:
         setting = Setting(wanted, other, int(FEW / other - 1e-9))
-        by_law, by_score = setting.ends(), intervals(replace(setting.moments, chances=None), 0.95)
+        by_law, by_score = setting.ends(), compute_intervals(replace(setting.moments, chances=None), 0.95)
         assert setting.is_exact
         assert np.abs(np.stack(by_law) - np.stack(by_score)).max() * setting.kept <= 3, str(setting)
 
@@ -203,7 +203,7 @@ def test_ends_are_the_hull_of_what_is_accepted_by_definition(
     hits = np.arange(rows + 1)
     is_accepted = accepted_by_definition(setting, level)
     is_any = is_accepted.any(axis=0)
-    found = inverted(setting.moments.hit_chances, np.full(rows + 1, rows), hits, level)
+    found = invert_hits(setting.moments.hit_chances, np.full(rows + 1, rows), hits, level)
     expected = is_accepted.argmax(axis=0), rows - is_accepted[::-1].argmax(axis=0)
     for end, right in zip(found, expected, strict=True):
         assert end[is_any].tolist() == right[is_any].tolist()
@@ -213,7 +213,7 @@ def test_ends_are_the_hull_of_what_is_accepted_by_definition(
 def test_interval_by_the_law_holds_what_is_within_one_standard_error() -> None:
     """Of 20 rows none shows the value, though two would by chance: the law alone accepts no count but 0."""
     setting = Setting(0.9, 0.1, 20)
-    (by_law,) = inverted(np.array([[0.9], [0.1]]), np.array([20]), np.array([0]), 0.95)[1]
+    (by_law,) = invert_hits(np.array([[0.9], [0.1]]), np.array([20]), np.array([0]), 0.95)[1]
     (low, *_), (high, *_) = setting.ends()
     assert (low, by_law) == (0, 0)
     assert high == pytest.approx(np.sqrt(20 * 0.09) / 0.8)
@@ -230,13 +230,13 @@ def test_known_records_move_the_interval_and_nothing_else() -> None:
         most=plain.most + 5,
         least=plain.least + 5,
     )
-    for end, other in zip(intervals(plain, 0.95), intervals(moved, 0.95), strict=True):
+    for end, other in zip(compute_intervals(plain, 0.95), compute_intervals(moved, 0.95), strict=True):
         assert other == pytest.approx(end + 5, abs=1e-9)
 
 
 def test_a_count_is_answered_alike_alone_and_among_many() -> None:
     settings = [each for each in GRID[:: len(GRID) // 40] if each.rows <= 230]
-    many = intervals(Moments.joined([each.moments for each in settings]), 0.95)
+    many = compute_intervals(Moments.joined([each.moments for each in settings]), 0.95)
     alone = [np.concatenate(ends) for ends in zip(*(each.ends() for each in settings), strict=True)]
     for end, other in zip(many, alone, strict=True):
         assert (end == other).all()
@@ -246,7 +246,7 @@ def test_a_count_is_answered_alike_alone_and_among_many() -> None:
 def test_an_estimate_below_zero_is_never_almost_certain(value: float) -> None:
     """With a standard error of 39, an estimate of -73 was said to be 0 to 4.3, and one of -80 to be 0 to 77."""
     moments = Moments.of(value, 39.0**2, 0.0, 10_000)
-    (low,), (high,) = intervals(moments, 0.95)
+    (low,), (high,) = compute_intervals(moments, 0.95)
     assert low == max(0, score_ends(moments, 0.95)[0][0])
     assert high == pytest.approx(max(39.0, value + 39 * 1.959964), rel=1e-6)
 
@@ -270,10 +270,10 @@ def test_many_hits_of_very_many_rows_are_told_by_the_score_which_is_then_as_good
     """The law of 100,000 hits and as many counts has ten thousand million numbers; at the switch both rules agree."""
     rows, hits = 400_000, np.arange(MOST_HITS - 8, MOST_HITS + 8, dtype=np.float64)
     assert rows * other < FEW
-    low, high = intervals(told(wanted, other, rows, hits), 0.95)
+    low, high = compute_intervals(told(wanted, other, rows, hits), 0.95)
     for ends in (low, high):
         steps = np.diff(ends) * (wanted - other)
         assert (steps >= 0).all()
         assert steps.max() <= 3
-    many = intervals(told(wanted, other, rows, np.array([60_000.0])), 0.95)
+    many = compute_intervals(told(wanted, other, rows, np.array([60_000.0])), 0.95)
     assert many[0] < 60_000 / wanted < many[1]

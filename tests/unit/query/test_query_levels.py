@@ -23,7 +23,7 @@ from sfumato._planning.mechanism_choice import choose
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query.counting.count_queries import CountQuery, Range
-from sfumato._query.counting.simple_sql import simple_count
+from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
 from sfumato._request.hierarchy import Hierarchy
@@ -180,7 +180,7 @@ def test_simple_counts_of_groups_are_answered_many_at_a_time(
     release: Release, condition: str, values: tuple[Value, ...]
 ) -> None:
     select = sqlglot.parse_one(f"SELECT COUNT(*) FROM release WHERE {condition}", dialect="duckdb")
-    found = simple_count(select, release.manifest)
+    found = parse_simple_count(select, release.manifest)
     assert found is not None
     assert found.values == values
 

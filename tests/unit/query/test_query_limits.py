@@ -126,7 +126,7 @@ def test_caller_who_is_deep_himself_gets_a_sentence(release: Release) -> None:
             deeper(sys.getrecursionlimit() - len_of_stack() - room)
         except QueryError as error:
             said.add(str(error))
-    assert said == {str(query_size.too_deep())}
+    assert said == {str(query_size.explain_too_deep())}
 
 
 def len_of_stack() -> int:

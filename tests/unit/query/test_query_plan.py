@@ -17,7 +17,7 @@ from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query import estimation
 from sfumato._query.estimate import EXACT_METHOD, Estimate
-from sfumato._query.query_plan.quantiles import isotonic
+from sfumato._query.query_plan.quantiles import fit_isotonic
 from sfumato._query.release import Release
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
@@ -412,7 +412,7 @@ def test_quantiles_of_very_many_values_are_told_in_points(release: Release) -> N
 
 
 def test_distribution_that_falls_by_chance_is_made_to_rise() -> None:
-    assert isotonic(np.array([1.0, 3.0, 2.0, 2.5, 6.0])).tolist() == [1.0, 2.5, 2.5, 2.5, 6.0]
+    assert fit_isotonic(np.array([1.0, 3.0, 2.0, 2.5, 6.0])).tolist() == [1.0, 2.5, 2.5, 2.5, 6.0]
 
 
 def test_logarithm_of_what_may_be_zero_has_no_lower_end(release: Release) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sfumato._readers import json_lines
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import ReadOptions
-from sfumato._readers.sources import Told, nobody
+from sfumato._readers.sources import RowProgress, ignore_rows
 from sfumato._readers.type_inference import OVERSIZED
 from sfumato.errors import SchemaError, SourceError
 
@@ -25,7 +25,7 @@ def opened(desk: Path, *lines: str, **how: Any) -> pa.Table:
     return read(desk / "t.jsonl", **how)
 
 
-def read(path: Path, told: Told = nobody, **how: Any) -> pa.Table:
+def read(path: Path, told: RowProgress = ignore_rows, **how: Any) -> pa.Table:
     source = open_source(path, path.parent / "spool", read=ReadOptions(**how), told=told)
     return pa.Table.from_batches(source.batches(source.schema.names, 3), source.schema)
 

@@ -15,10 +15,10 @@ from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import ReadOptions
 from sfumato._readers.reader_registry import (
     READERS,
-    reader_of_address,
-    reader_of_beginning,
-    reader_of_file,
-    reader_of_object,
+    find_reader_of_address,
+    find_reader_of_beginning,
+    find_reader_of_file,
+    find_reader_of_object,
 )
 from sfumato.errors import SchemaError, SourceError
 
@@ -46,15 +46,15 @@ def test_only_readers_of_files_have_what_files_have() -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_file_with_an_ending_belongs_to_its_reader(name: str) -> None:
     for ending in READERS[name].endings:
-        assert reader_of_file(Path(f"x{ending.upper()}")) is READERS[name]
-        packed = reader_of_file(Path(f"x{ending}.gz"))
+        assert find_reader_of_file(Path(f"x{ending.upper()}")) is READERS[name]
+        packed = find_reader_of_file(Path(f"x{ending}.gz"))
         assert packed is (READERS[name] if READERS[name].reads_compressed else None)
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_beginning_belongs_to_its_reader(name: str) -> None:
     for mark in READERS[name].beginnings:
-        assert reader_of_beginning(mark + b"\x00 rest") is READERS[name]
+        assert find_reader_of_beginning(mark + b"\x00 rest") is READERS[name]
 
 
 def test_local_file_asks_nobody_but_the_reader_of_its_ending(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,16 +84,16 @@ def test_local_file_asks_nobody_but_the_reader_of_its_ending(desk: Path, monkeyp
     ],
 )
 def test_address_belongs_to_its_reader(name: str, reader: str | None) -> None:
-    found = reader_of_address(name)
+    found = find_reader_of_address(name)
     assert (None if found is None else found.name) == reader
 
 
 def test_object_belongs_to_the_first_reader_that_knows_it() -> None:
     table = pa.table({"x": [1]})
-    found = [reader_of_object(each).name for each in (table, table.to_pandas(), table.to_reader())]
+    found = [find_reader_of_object(each).name for each in (table, table.to_pandas(), table.to_reader())]
     assert found == ["Arrow table", "pandas", "Arrow stream"]
     with pytest.raises(SourceError, match="'int' cannot be read"):
-        reader_of_object(3)
+        find_reader_of_object(3)
 
 
 def test_files_in_stores_are_for_readers_that_take_them(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from pyarrow import feather
 
 from command_line import TEST_KEY, people, write_csv
 from sfumato import BreachBound, Request, Schema, SourceError, publish
-from sfumato._core.cell_values import plain_type
+from sfumato._core.cell_values import simplify_type
 from sfumato._readers.open_table import open_source
 from sfumato._readers.parquet_files import ParquetSource
 from sfumato._readers.sources import MemorySource, Source
@@ -451,7 +451,7 @@ def test_fingerprint_of_files_is_that_of_their_bytes(desk: Path) -> None:
     ids=str,
 )
 def test_types_are_reduced_to_plain_ones(kind: pa.DataType, plain: pa.DataType) -> None:
-    assert plain_type(kind) == plain
+    assert simplify_type(kind) == plain
 
 
 @pytest.mark.parametrize("made", [_feather, _arrow_stream], ids=["file", "stream"])

@@ -27,8 +27,8 @@ def test_columns_are_packed_as_each_by_itself(
     columns = data.draw(st.lists(st.integers(0, matrix.shape[1] - 1)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bit_sets, "ROWS", together)
-        found = bit_sets.packed_columns(matrix, columns)
-    assert found.shape == (len(columns), -(-len(matrix) // bit_sets.WORD))
+        found = bit_sets.pack_columns(matrix, columns)
+    assert found.shape == (len(columns), -(-len(matrix) // bit_sets.WORD_BITS))
     for line, column in zip(found, columns, strict=True):
-        assert np.array_equal(line, bit_sets.packed(matrix[:, column].astype(np.bool_)))
-        assert bit_sets.bit_count(line) == matrix[:, column].sum()
+        assert np.array_equal(line, bit_sets.pack_bits(matrix[:, column].astype(np.bool_)))
+        assert bit_sets.count_bits(line) == matrix[:, column].sum()

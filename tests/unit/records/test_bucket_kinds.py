@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._records.bucket_kinds import Kinds, Lines, kinds_of
+from sfumato._records.bucket_kinds import Kinds, Lines, find_kinds
 from sfumato._records.tally import Holdings, Tally
 from sfumato.mechanisms._bucketization.buckets.bucket_estimation import METHODS
 from sfumato.mechanisms.estimator import Moments, Piece
@@ -38,7 +38,7 @@ def lines_of(matrix: Matrix) -> Lines:
 
 
 def kinds_in(matrix: Matrix) -> Kinds:
-    found = kinds_of([lines_of(matrix)], VALUES)
+    found = find_kinds([lines_of(matrix)], VALUES)
     assert found is not None
     return found
 
@@ -51,7 +51,7 @@ def kinds_in(matrix: Matrix) -> Kinds:
 @given(matrix=matrices(), cuts=st.lists(st.integers(0, 48), max_size=4))
 def test_kinds_are_the_different_contents_however_the_lines_are_cut(matrix: Matrix, cuts: list[int]) -> None:
     parts = zip(*(np.split(each, sorted(cuts)) for each in lines_of(matrix)), strict=True)
-    found = kinds_of(parts, VALUES)
+    found = find_kinds(parts, VALUES)
     assert found is not None
     held = np.zeros((len(found.sizes), VALUES), dtype=np.int64)
     held[found.buckets, found.places] = found.counts
@@ -81,7 +81,7 @@ def test_kinds_are_the_different_contents_however_the_lines_are_cut(matrix: Matr
 def test_lines_in_another_order_are_not_taken_for_kinds(lines: Sequence[list[int]], size: int) -> None:
     whole = [np.array(each) for each in lines]
     parts = [[each[start : start + size] for each in whole] for start in range(0, 3, size)]
-    assert kinds_of(parts, VALUES) is None
+    assert find_kinds(parts, VALUES) is None
 
 
 # ------------------------------------------------------------------------------------------- kinds and single buckets

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from selection import examples
 from sfumato._core.arrays import Codes, Counts, Places
 from sfumato._records import certain_bounds
-from sfumato._records.bit_sets import Words, packed
-from sfumato._records.bucket_kinds import KeptTally, kinds_of
+from sfumato._records.bit_sets import BitWords, pack_bits
+from sfumato._records.bucket_kinds import KeptTally, find_kinds
 from sfumato._records.tally import Holdings, Tally
 
 VALUES = 3
@@ -37,9 +37,9 @@ class Records:
         for places in self.asks:
             yield np.array(places), range(len(self.selected))
 
-    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
         for where in wheres:
-            yield [where], packed(np.append(self.selected[where], False)[index])[np.newaxis]
+            yield [where], pack_bits(np.append(self.selected[where], False)[index])[np.newaxis]
 
     def among(self, rows: Places, codes: Codes) -> Records:
         return Records(codes, self.selected[:, rows], self.asks)
@@ -70,7 +70,7 @@ def test_bounds_are_those_of_every_bucket_by_itself(
     matrix, records = problem
     buckets, places = np.nonzero(matrix)
     lines = buckets, places, matrix[buckets, places]
-    kinds = kinds_of([lines], VALUES)
+    kinds = find_kinds([lines], VALUES)
     assert kinds is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certain_bounds, "MEMORY", memory)
@@ -89,7 +89,7 @@ def test_bounds_are_those_of_every_bucket_by_itself(
 def test_bits_are_used_where_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.array([[1, 1, 1]] * 70)
     buckets, places = np.nonzero(matrix)
-    kinds = kinds_of([(buckets, places, matrix[buckets, places])], VALUES)
+    kinds = find_kinds([(buckets, places, matrix[buckets, places])], VALUES)
     assert kinds is not None
     shown = np.repeat(np.arange(70), 3)
     tally = KeptTally.of(Records(shown, np.array([shown % 2 == 0]), [[1]]), kinds)

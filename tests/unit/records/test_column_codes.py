@@ -14,10 +14,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato._core.cell_values import plain_type
-from sfumato._profile.batch_preparation import merged
-from sfumato._profile.ranges import binned
-from sfumato._records.column_codes import CodedColumn, RawColumn, coded, dense, local_codes, smallest_type
+from sfumato._core.cell_values import simplify_type
+from sfumato._profile.batch_preparation import merge_values
+from sfumato._profile.ranges import assign_bins
+from sfumato._records.column_codes import (
+    CodedColumn,
+    RawColumn,
+    decode_dictionary,
+    encode_batch_values,
+    encode_values,
+    find_smallest_type,
+)
 from sfumato._request.schema import Bins, Merged
 from sfumato.errors import SchemaError, SourceError
 
@@ -42,7 +49,7 @@ def arrays(draw: st.DrawFn, *, missing: bool = True) -> pa.Array:
 
 @given(arrays())
 def test_local_codes_point_at_the_values(column: pa.Array) -> None:
-    codes, values = local_codes(column)
+    codes, values = encode_batch_values(column)
     known = [*values.to_pylist(), None]
     assert [known[code] for code in codes] == column.to_pylist()
     assert all(code == len(values) for code, value in zip(codes, column.to_pylist(), strict=True) if value is None)
@@ -51,7 +58,7 @@ def test_local_codes_point_at_the_values(column: pa.Array) -> None:
 def test_dictionary_from_elsewhere_has_each_value_once_and_none_for_what_is_missing() -> None:
     listed = pa.array([float("nan"), 1.5, None, 1.5, 0.0, -0.0])
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, 4, 5, None]), listed)
-    codes, values = local_codes(column)
+    codes, values = encode_batch_values(column)
     assert values.to_pylist() == [1.5, 0.0]
     assert codes.tolist() == [2, 0, 2, 0, 1, 1, 2]
 
@@ -60,13 +67,13 @@ def test_dictionary_from_elsewhere_has_each_value_once_and_none_for_what_is_miss
 @given(arrays().filter(len))
 def test_coded_column_gives_back_what_it_encoded(column: pa.Array) -> None:
     found = {value for value in column.to_pylist() if value is not None}
-    coded = CodedColumn("x", pa.array(sorted(found), type=dense(column).type), None in column.to_pylist())
+    coded = CodedColumn("x", pa.array(sorted(found), type=decode_dictionary(column).type), None in column.to_pylist())
     codes = coded.encode(column)
     assert codes.dtype == coded.code_type
     assert [coded.domain[code] for code in codes] == column.to_pylist()
     decoded = coded.decode(codes)
     assert decoded.to_pylist() == column.to_pylist()
-    assert plain_type(decoded.type) == coded.written_type
+    assert simplify_type(decoded.type) == coded.written_type
 
 
 def test_coded_column_of_no_rows_is_empty() -> None:
@@ -100,7 +107,7 @@ def test_value_not_seen_before_means_that_the_table_changed(column: Sequence[Any
 
 @pytest.mark.parametrize(("largest", "kind"), [(0, "u1"), (255, "u1"), (256, "u2"), (65_536, "u4"), (2**32, "u8")])
 def test_codes_have_the_narrowest_type(largest: int, kind: str) -> None:
-    assert smallest_type(largest) == np.dtype(kind)
+    assert find_smallest_type(largest) == np.dtype(kind)
 
 
 @pytest.mark.parametrize("size", [254, 255, 256])
@@ -114,7 +121,7 @@ def test_code_type_has_room_for_the_unknown_value(size: int) -> None:
 
 @given(arrays())
 def test_raw_column_carries_the_values_along(column: pa.Array) -> None:
-    raw = RawColumn("x", dense(column).type, has_missing=True)
+    raw = RawColumn("x", decode_dictionary(column).type, has_missing=True)
     assert raw.written(raw.encode(column)).to_pylist() == column.to_pylist()
     carried = raw.encode(column).type  # of a whole group there may be more text than a plain string holds
     assert carried == (pa.large_string() if raw.written_type == pa.string() else raw.written_type)
@@ -144,9 +151,9 @@ def assert_binned(column: pa.Array, bins: Bins, values: Sequence[Any]) -> None:
     for each in (column, column.dictionary_encode()):
         if outside:
             with pytest.raises(SchemaError, match=rf"'x' outside its bins.*\({outside} in the first batch"):
-                binned(each, bins, "x")
+                assign_bins(each, bins, "x")
         else:
-            found = binned(each, bins, "x")
+            found = assign_bins(each, bins, "x")
             assert found.to_pylist() == expected
             assert found.dictionary.to_pylist() == list(bins.labels)
 
@@ -201,7 +208,7 @@ def test_single_precision_numbers_are_compared_as_what_they_are() -> None:
 
 
 def test_not_a_number_is_in_no_bin_and_not_outside() -> None:
-    assert binned(pa.array([float("nan"), 0.5]), Bins(("0", "1")), "x").to_pylist() == [None, "[0,1]"]
+    assert assign_bins(pa.array([float("nan"), 0.5]), Bins(("0", "1")), "x").to_pylist() == [None, "[0,1]"]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-12, 12).map(lambda tenths: Decimal(tenths) / 10))))
@@ -211,7 +218,7 @@ def test_decimals_are_compared_exactly(values: list[Decimal | None]) -> None:
     bins = Bins(("-1.2", "0.1", "0.3", "1.2"))
     places = [None if value is None else min(sum(value >= Decimal(edge) for edge in bins.edges), 3) for value in values]
     expected = [None if place is None else bins.labels[place - 1] for place in places]
-    assert binned(pa.array(values, type=pa.decimal128(4, 2)), bins, "x").to_pylist() == expected
+    assert assign_bins(pa.array(values, type=pa.decimal128(4, 2)), bins, "x").to_pylist() == expected
 
 
 DAYS = st.dates(datetime.date(2023, 12, 28), datetime.date(2024, 1, 4))
@@ -240,23 +247,23 @@ def test_coarse_times_are_compared_with_finer_edges(written: list[str], values: 
 def test_dates_are_edges_of_times_and_times_of_dates() -> None:
     noon = datetime.datetime(2024, 1, 1, 12)
     bins = Bins(("2024-01-01", "2024-01-02", "2024-01-03"))
-    assert binned(pa.array([noon], type=pa.timestamp("ms")), bins, "x").to_pylist() == ["[2024-01-01,2024-01-02)"]
+    assert assign_bins(pa.array([noon], type=pa.timestamp("ms")), bins, "x").to_pylist() == ["[2024-01-01,2024-01-02)"]
     bins = Bins(("2024-01-01T12:00", "2024-01-02T12:00"))
-    assert binned(pa.array([datetime.date(2024, 1, 2)]), bins, "x").to_pylist() == [bins.labels[0]]
+    assert assign_bins(pa.array([datetime.date(2024, 1, 2)]), bins, "x").to_pylist() == [bins.labels[0]]
     with pytest.raises(SchemaError, match="outside its bins"):
-        binned(pa.array([datetime.date(2024, 1, 1)]), bins, "x")
+        assign_bins(pa.array([datetime.date(2024, 1, 1)]), bins, "x")
 
 
 def test_times_with_an_offset_are_compared_as_moments() -> None:
     column = pa.array([datetime.datetime(2024, 1, 1, 12, tzinfo=datetime.UTC)], type=pa.timestamp("us", "Asia/Tokyo"))
     bins = Bins(("2024-01-01T00:00+00:00", "2024-01-01T14:00+02:00", "2024-01-02T00:00+00:00"))
-    assert binned(column, bins, "x").to_pylist() == [bins.labels[1]]
+    assert assign_bins(column, bins, "x").to_pylist() == [bins.labels[1]]
 
 
 def test_nanoseconds_reach_into_bins_beyond_their_years() -> None:
     column = pa.array([datetime.datetime(2024, 1, 1)], type=pa.timestamp("ns"))
     bins = Bins(("0001-01-01", "2024-01-01", "2500-01-01", "9999-12-31"))
-    assert binned(column, bins, "x").to_pylist() == ["[2024-01-01,2500-01-01)"]
+    assert assign_bins(column, bins, "x").to_pylist() == ["[2024-01-01,2500-01-01)"]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +280,7 @@ def test_nanoseconds_reach_into_bins_beyond_their_years() -> None:
 )
 def test_bins_of_another_kind_are_refused_by_the_type(column: pa.Array, text: str) -> None:
     with pytest.raises(SchemaError, match=r"the bins of 'x' do not fit a column of type .* bins are for numbers or"):
-        binned(column, Bins.parse(text), "x")
+        assign_bins(column, Bins.parse(text), "x")
 
 
 # -------------------------------------------------------------------------------------------------------------- merging
@@ -294,11 +301,11 @@ def test_merged_values_are_published_as_one(
     kind: pa.DataType, values: set[str | None], label: str | None, expected: list[str | None]
 ) -> None:
     column = pa.array(["a", "b", None, "a", "c"]).cast(kind)
-    assert merged(column, Merged(frozenset(values), label)).to_pylist() == expected
+    assert merge_values(column, Merged(frozenset(values), label)).to_pylist() == expected
 
 
 def test_numbers_can_be_left_blank() -> None:
-    assert merged(pa.array([1, 2, None, 3]), Merged(frozenset({2, 3}), None)).to_pylist() == [1, None, None, None]
+    assert merge_values(pa.array([1, 2, None, 3]), Merged(frozenset({2, 3}), None)).to_pylist() == [1, None, None, None]
 
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=8)
@@ -315,9 +322,9 @@ def test_wanted_values_are_numbered_by_their_places(
         indices = [None if each is None and not has_none_listed else listed.index(each) for each in column]
         array = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(listed, pa.string()))
     known = {**{value: place for place, value in enumerate(wanted)}, None: len(wanted)}
-    found = coded(array, pa.array(wanted, pa.string()))
+    found = encode_values(array, pa.array(wanted, pa.string()))
     assert found.tolist() == [known.get(value, len(wanted) + 1) for value in column]
-    assert found.dtype == smallest_type(len(wanted) + 1)
+    assert found.dtype == find_smallest_type(len(wanted) + 1)
 
 
 WHOLE = st.sampled_from([pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint64()])
@@ -331,6 +338,6 @@ def test_wanted_whole_numbers_are_numbered_by_their_places(kind: pa.DataType, da
     wanted = data.draw(st.lists(numbers, unique=True))
     column = data.draw(st.lists(numbers | st.none(), max_size=20))
     known = {**{value: place for place, value in enumerate(wanted)}, None: len(wanted)}
-    found = coded(pa.array(column, kind), pa.array(wanted, kind))
+    found = encode_values(pa.array(column, kind), pa.array(wanted, kind))
     assert found.tolist() == [known.get(value, len(wanted) + 1) for value in column]
-    assert found.dtype == smallest_type(len(wanted) + 1)
+    assert found.dtype == find_smallest_type(len(wanted) + 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from selection import examples
 from sfumato._records import Naming
 from sfumato._records.level_records import LeveledSets
-from sfumato._records.set_records import packed
+from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato.errors import ReleaseFormatError
 
 GROUPS = ((0, 1, 2, 3, 4, 5, 6, 7, 8), (0, 1, 1, 2, 0, 2, 2, 3, 3), (0, 0, 0, 1, 0, 1, 1, 0, 0))
@@ -40,7 +40,7 @@ records = st.lists(
 def columns(given: Sequence[Record]) -> tuple[pa.Array, pa.Array]:
     held = [[GROUPS[level][place] in chosen for place in range(9)] for level, chosen in given]
     bits = np.packbits(np.array(held, dtype=np.bool_).reshape(len(given), 9), axis=1)
-    return pa.array([SHOWN.levels[level] for level, _ in given], pa.string()), packed(bits)
+    return pa.array([SHOWN.levels[level] for level, _ in given], pa.string()), convert_bits_to_arrow(bits)
 
 
 def expected(given: Sequence[Record]) -> list[list[int]]:

@@ -17,7 +17,7 @@ from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato._core.cell_values import Value
 from sfumato._records import DATA
 from sfumato._records.column_codes import CodedColumn, Sensitive
-from sfumato._records.member_columns import MOST_COLUMNS, MemberColumns, member_names
+from sfumato._records.member_columns import MOST_COLUMNS, MemberColumns, make_member_names
 from sfumato._release.manifest import WEIGHTS
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.mechanisms._subset_selection import subset
@@ -68,12 +68,12 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[Form, Release]:
     ids=["words", "small and capital letters", "nothing", "missing", "numbers", "compounds", "long"],
 )
 def test_names_of_columns_are_made_of_values(domain: tuple[Value, ...], expected: tuple[str, ...]) -> None:
-    assert member_names("s", domain) == expected
+    assert make_member_names("s", domain) == expected
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(), st.text(max_size=8)), unique=True, min_size=1, max_size=12))
 def test_names_are_all_different_and_plain_whatever_the_values_are(domain: list[Value]) -> None:
-    names = member_names("held", tuple(domain))
+    names = make_member_names("held", tuple(domain))
     assert len({name.lower() for name in names}) == len(domain)
     assert all(re.fullmatch(r"held_\w+", name) for name in names)
 

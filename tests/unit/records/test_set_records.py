@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._records.set_records import Sets, packed
+from sfumato._records.set_records import Sets, convert_bits_to_arrow
 from sfumato.errors import ReleaseFormatError
 
 Members = list[frozenset[int]]
@@ -24,7 +24,7 @@ def _domain(size: int) -> pa.Array:
 
 def _bits(sets: Sequence[frozenset[int]], size: int) -> pa.Array:
     members = np.array([[place in each for place in range(size)] for each in sets], dtype=np.bool_)
-    return packed(np.packbits(members.reshape(len(sets), size), axis=1))
+    return convert_bits_to_arrow(np.packbits(members.reshape(len(sets), size), axis=1))
 
 
 def _lists(sets: Sequence[frozenset[int]], domain: pa.Array) -> pa.Array:
@@ -123,7 +123,7 @@ def test_the_first_value_is_the_highest_bit_of_the_first_byte(as_list: bool) -> 
     column = (
         _lists([frozenset({0}), frozenset({8})], _domain(9))
         if as_list
-        else packed(np.array([[0b1000_0000, 0], [0, 0b1000_0000]], dtype=np.uint8))
+        else convert_bits_to_arrow(np.array([[0b1000_0000, 0], [0, 0b1000_0000]], dtype=np.uint8))
     )
     found = Sets(9, as_list).membership(column, _domain(9))
     assert found.tolist() == [[1, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1]]

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato._query.intervals import standard_errors
-from sfumato._records.tally import Holdings, Tally, key_of, numbers_of
+from sfumato._query.intervals import compute_standard_errors
+from sfumato._records.tally import Holdings, Tally, look_up_numbers, make_group_key
 from sfumato.mechanisms.estimator import Moments
 
 
@@ -43,7 +43,7 @@ def test_only_the_buckets_that_hold_a_wanted_value_are_looked_at() -> None:
 
 def error_at(value: float, base: float | None, slope: float) -> float:
     """The standard error of an estimate between 0 and 10."""
-    (error,) = standard_errors(Moments.of(value, base, slope, 10)).tolist()
+    (error,) = compute_standard_errors(Moments.of(value, base, slope, 10)).tolist()
     return float(error)
 
 
@@ -102,12 +102,12 @@ def test_rows_have_the_numbers_of_their_values(width: int) -> None:
     """Missing values and numbers that are none have numbers of their own; a dictionary may have been made before."""
     floats, texts = [1.5, None, math.nan, 1.5, math.nan, 0.0], ["a", "b", "a", "a", "a", None]
     columns = [pa.array(floats), pa.array(texts).dictionary_encode()][:width]
-    rows = [key_of(row) for row in zip(*(floats, texts)[:width], strict=True)]
+    rows = [make_group_key(row) for row in zip(*(floats, texts)[:width], strict=True)]
     known = {key: number for number, key in enumerate(dict.fromkeys(rows))}
-    assert numbers_of(columns, known).tolist() == [known[row] for row in rows]
+    assert look_up_numbers(columns, known).tolist() == [known[row] for row in rows]
 
 
 def test_a_missing_value_that_has_no_number_is_told() -> None:
-    assert numbers_of([pa.array(["a", None])], {("a",): 0}).tolist() == [0, -1]
+    assert look_up_numbers([pa.array(["a", None])], {("a",): 0}).tolist() == [0, -1]
     with pytest.raises(KeyError):
-        numbers_of([pa.array(["a", "b"])], {("a",): 0})
+        look_up_numbers([pa.array(["a", "b"])], {("a",): 0})

@@ -21,7 +21,7 @@ from releases import SENSITIVE, WAYS, accepting, edit_manifest, known_key, peopl
 from sfumato import Release, Request, Schema, publish, verify
 from sfumato._engines import shuffle
 from sfumato._records.value_records import Values
-from sfumato._release.csv_copies import spelled, write_copy
+from sfumato._release.csv_copies import convert_to_texts, write_copy
 from sfumato._release.manifest import MANIFEST
 from sfumato._verify.file_checks import verify_folder
 from sfumato.mechanisms import REGISTRY
@@ -179,7 +179,7 @@ def test_texts_are_read_back_as_they_were(tmp_path_factory: pytest.TempPathFacto
     ids=str,
 )
 def test_every_value_has_one_spelling(values: pa.Array, texts: list[str | None]) -> None:
-    assert spelled(values).to_pylist() == texts
+    assert convert_to_texts(values).to_pylist() == texts
 
 
 def test_only_texts_that_need_them_are_in_quotes_and_no_row_is_lost(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from selection import examples
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.release import Release
 from sfumato._records import DATA
-from sfumato._records.bucket_records import ASSIGNED, HELD
+from sfumato._records.bucket_records import ASSIGNED, BUCKET_CONTENTS
 from sfumato._release import file_validation as sizes
 from sfumato._release.manifest import MANIFEST, README, WEIGHTS
 from sfumato._release.release_folder import pack, unpack
@@ -346,15 +346,15 @@ def test_weights_of_more_values_than_the_design_has_are_refused(folder: Path) ->
 @pytest.mark.parametrize("mechanism", ["buckets", "anatomy"])
 def test_more_lines_of_buckets_than_records_are_refused(made: dict[str, Path], desk: Path, mechanism: str) -> None:
     folder = Path(shutil.copytree(made[mechanism], desk / "release"))
-    table = pq.read_table(folder / HELD)
-    rewrite(folder / HELD, pa.concat_tables([table] * ROWS))
+    table = pq.read_table(folder / BUCKET_CONTENTS)
+    rewrite(folder / BUCKET_CONTENTS, pa.concat_tables([table] * ROWS))
     edit_manifest(folder)
     refused(folder, rf"^st\.parquet has [\d,]+ lines, and a release like this one needs at most {ROWS}")
 
 
 def test_lines_of_buckets_that_take_no_space_are_refused(made: dict[str, Path], desk: Path) -> None:
     folder = Path(shutil.copytree(made["buckets"], desk / "release"))
-    for name in (ASSIGNED, HELD):
+    for name in (ASSIGNED, BUCKET_CONTENTS):
         repeated(folder / name, sizes.FEW_ROWS)
     edit_manifest(folder)
     refused(folder, r"^st\.parquet has 1,048,576 lines, and a release like this one needs at most")

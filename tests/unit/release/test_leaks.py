@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import FILES, people, published, read_json
-from sfumato._core.digests import file_digest
+from sfumato._core.digests import compute_file_digest
 from sfumato._parquet.parquet_writer import Encoder, FileWriter
 from sfumato._query.release import Release
 from sfumato._records import DATA
@@ -156,7 +156,7 @@ def test_data_are_nothing_but_the_published_rows(tmp_path: Path) -> None:
     with (tmp_path / "again.parquet").open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
         writer.add(encoder([each.written(each.encode(rows.column(each.name).combine_chunks())) for each in columns]))
-        assert writer.finish() == file_digest(release.folder / DATA)
+        assert writer.finish() == compute_file_digest(release.folder / DATA)
     assert (tmp_path / "again.parquet").read_bytes() == (release.folder / DATA).read_bytes()
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from releases import FILES, SENSITIVE, WAYS, edit_manifest, people, published, published_by, read_json, write_json
 from selection import examples
-from sfumato._core.digests import file_digest
+from sfumato._core.digests import compute_file_digest
 from sfumato._records.column_codes import Field
-from sfumato._release.manifest import FORMAT, MANIFEST, Manifest, manifest_digest
+from sfumato._release.manifest import FORMAT, MANIFEST, Manifest, compute_manifest_digest
 from sfumato._release.manifest_reader import load_json, read_manifest
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.schema import NullPolicy
@@ -95,12 +95,12 @@ def test_manifest_describes_its_columns_in_order(folder: Path, manifest: Manifes
 @given(manifests())
 def test_manifest_holds_the_digest_of_every_file(folder: Path, manifest: Manifest) -> None:
     hashes = {each["path"]: each["hash"] for each in manifest.to_json(folder)["resources"]}
-    assert hashes == {name: f"sha256:{file_digest(folder / name)}" for name in FILES}
+    assert hashes == {name: f"sha256:{compute_file_digest(folder / name)}" for name in FILES}
 
 
 @given(manifests())
 def test_promise_says_what_else_the_release_tells(manifest: Manifest) -> None:
-    assert manifest.promise.startswith(uniform.promise(manifest.design))
+    assert manifest.promise.startswith(uniform.state_guarantee(manifest.design))
     assert ("was taken from the table" in manifest.promise) == (not manifest.is_declared)
     assert ("were left out" in manifest.promise) == (manifest.nulls == "drop")
 
@@ -189,7 +189,7 @@ def test_manifest_of_a_stranger_is_read_or_refused(
     path = data.draw(st.sampled_from(list(nodes(any_written))))
     edited = replaced(any_written, path, data.draw(JUNK | st.just(...)))
     if isinstance(edited.get("sfumato"), dict):
-        edited["sfumato"]["digest"] = manifest_digest(edited)
+        edited["sfumato"]["digest"] = compute_manifest_digest(edited)
     write_json(any_release, edited)
     for read in (read_manifest, verify_folder):
         with contextlib.suppress(ReleaseFormatError):
@@ -292,7 +292,7 @@ def test_unknown_key_is_refused_wherever_it_is(any_release: Path, any_written: d
     for path in objects(any_written):
         edited = copy.deepcopy(any_written)
         inside(edited, path)["odd key"] = None
-        edited["sfumato"]["digest"] = manifest_digest(edited)
+        edited["sfumato"]["digest"] = compute_manifest_digest(edited)
         write_json(any_release, edited)
         for read in (read_manifest, verify):
             with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json has the unknown key 'odd key'"):
@@ -416,4 +416,4 @@ def test_huge_manifest_is_refused_before_it_is_read(tmp_path: Path, monkeypatch:
 def test_digest_of_a_manifest_does_not_depend_on_its_layout(written: dict[str, Any]) -> None:
     backwards = dict(reversed(written.items()))
     backwards["sfumato"] = dict(reversed(written["sfumato"].items()))
-    assert manifest_digest(backwards) == manifest_digest(written) == written["sfumato"]["digest"]
+    assert compute_manifest_digest(backwards) == compute_manifest_digest(written) == written["sfumato"]["digest"]

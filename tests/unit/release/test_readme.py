@@ -17,7 +17,7 @@ from selection import examples
 from sfumato import Release, ReleaseFormatError, Request, Schema, publish
 from sfumato._release.description import Description
 from sfumato._release.manifest import FORMAT, README, README_TEMPLATE
-from sfumato._terminal_safe import UNPRINTABLE, printable
+from sfumato._terminal_safe import UNPRINTABLE, escape_unprintable
 from sfumato._verify.file_checks import FIT, README_TEXT, verify_folder
 from sfumato.mechanisms._subset_selection import subset
 from tampering import failed, failed_alone
@@ -31,7 +31,7 @@ EVIL = (
 HOSTILE = st.sampled_from(EVIL) | st.text("`*_[]()<>#|&\\\n\r\x1b\u2028~-=+ a\"'", min_size=1, max_size=10)
 NAMES = st.lists(HOSTILE, min_size=3, max_size=3, unique_by=lambda name: name.lower())
 VALUES = st.lists(HOSTILE, min_size=4, max_size=4, unique=True)
-WORDS = HOSTILE.map(printable).map(str.strip).filter(bool)
+WORDS = HOSTILE.map(escape_unprintable).map(str.strip).filter(bool)
 
 
 PLAIN = (["age", "sex", "disease"], ["flu", "HIV", "cold", "asthma"], "words")
@@ -68,7 +68,7 @@ def test_structure_does_not_depend_on_names_and_values(
         release = hostile_release(mechanism, names, values, words, Path(folder) / "release")
         text = readme(release.folder)
         assert marks(text) == marks(readme(plain.folder))
-        assert {printable(name) for name in names} <= set(codes(text))
+        assert {escape_unprintable(name) for name in names} <= set(codes(text))
         assert not UNPRINTABLE.search(text.replace("\n", ""))
         assert failed_alone(release.folder) == [FIT]
 

@@ -31,16 +31,16 @@ from sfumato._release.staging import (
     PREFIX,
     check_plan_file,
     check_target,
+    make_staging_folder,
     move_into_place,
     remove_stale,
-    workshop,
 )
 
 REQUEST = Request(small_table(150), schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
 
 
 def test_workshop_is_private_beside_the_target_and_gone_afterwards(desk: Path) -> None:
-    with workshop(desk / "release") as folder:
+    with make_staging_folder(desk / "release") as folder:
         assert folder.parent == desk
         assert folder.name.startswith(PREFIX)
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -50,7 +50,7 @@ def test_workshop_is_private_beside_the_target_and_gone_afterwards(desk: Path) -
 
 def test_workshop_is_gone_after_a_failure(desk: Path) -> None:
     def stop() -> None:
-        with workshop(desk / "release") as folder:
+        with make_staging_folder(desk / "release") as folder:
             (folder / "draft").touch()
             raise KeyboardInterrupt
 
@@ -80,14 +80,14 @@ def test_stale_workshop_of_another_target_is_kept(name: str, desk: Path) -> None
 
 def test_stale_workshop_of_a_name_that_is_no_text_is_removed(desk: Path) -> None:
     target = desk / os.fsdecode(b"r\xe9sum\xe9")
-    with workshop(target) as folder:
+    with make_staging_folder(target) as folder:
         shutil.copytree(folder, desk / f"{PREFIX}crashed")
     remove_stale(target)
     assert content(desk) == {}
 
 
 def test_live_workshop_is_kept_by_another_run(desk: Path) -> None:
-    with workshop(desk / "release") as live, workshop(desk / "other") as other:
+    with make_staging_folder(desk / "release") as live, make_staging_folder(desk / "other") as other:
         assert live.is_dir()
         assert other != live
         remove_stale(desk / "release")
@@ -312,7 +312,7 @@ def test_what_appears_at_the_target_while_publishing_is_never_replaced(target: s
 def test_nothing_is_replaced_without_force(thing: str, target: str, renaming: str, desk: Path) -> None:
     THINGS[thing](desk / target)
     before = content(desk)
-    with workshop(desk / target) as folder, pytest.raises(TargetError, match=f"{target}' appeared while"):
+    with make_staging_folder(desk / target) as folder, pytest.raises(TargetError, match=f"{target}' appeared while"):
         move_into_place(_built(folder / "built", target, "new"), desk / target, folder, force=False)
     assert content(desk) == before
     assert (thing == "link") == (desk / target).is_symlink()
@@ -340,7 +340,7 @@ def test_force_replaces_nothing_that_took_the_place_of_a_release(target: str, re
 def test_force_replaces_a_release_or_an_empty_directory(thing: str, target: str, renaming: str, desk: Path) -> None:
     THINGS[thing](desk / target)
     before = content(desk)
-    with workshop(desk / target) as folder:
+    with make_staging_folder(desk / target) as folder:
         built = _built(folder / "built", target, "new")
         if thing in ("release", "empty directory"):
             move_into_place(built, desk / target, folder, force=True)
@@ -368,7 +368,10 @@ def test_what_comes_after_the_last_look_goes_back_to_its_place(
         _photos(path)
 
     monkeypatch.setattr(staging, "check_target", look_and_lose)
-    with workshop(desk / target) as folder, pytest.raises(TargetError, match="is not a release, so it is not replaced"):
+    with (
+        make_staging_folder(desk / target) as folder,
+        pytest.raises(TargetError, match="is not a release, so it is not replaced"),
+    ):
         move_into_place(_built(folder / "built", target, "new"), desk / target, folder, force=True)
     assert set(os.listdir(desk)) == {target, "moved"}
     assert content(desk / target) == {"photo.jpg": b"holiday"}

@@ -22,7 +22,7 @@ from sabotage import (
     residue_alone,
 )
 from sfumato._evidence import Dossier, audit_release
-from sfumato._figures.number_format import percent
+from sfumato._figures.number_format import format_percent
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._report import report_page
@@ -75,11 +75,11 @@ def test_five_numbers_are_those_of_the_release_and_say_what_they_leave_open(subs
     (tiles,) = re.findall(r'<div class="tiles">(.*?)</div></div>', text, flags=re.DOTALL)
     assert tiles.count("<strong>") == 5
     assert tiles.count('class="quiet"') == 5
-    assert f"<strong>{percent(dossier.singling.alike.alone)}</strong>" in tiles
+    assert f"<strong>{format_percent(dossier.singling.alike.alone)}</strong>" in tiles
     assert "odds alone are bounded" not in text
     everybody = next(each for each in dossier.audit.attacks if each.who == "all columns")
     assert everybody.with_release is not None
-    assert f"{percent(everybody.without.right)} \u2192 {percent(everybody.with_release.right)}" in tiles
+    assert f"{format_percent(everybody.without.right)} \u2192 {format_percent(everybody.with_release.right)}" in tiles
 
 
 @pytest.mark.slow
@@ -87,7 +87,8 @@ def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) ->
     first, *others = subset.dossier.values
     text = page_of(replace(subset.dossier, values=(replace(first, is_covered=False), *others)))
     told = (
-        f"What {first.count:,} people have ({percent(first.count / 600)}), which is &#x27;{first.name}&#x27;: above the"
+        f"What {first.count:,} people have ({format_percent(first.count / 600)}), which is &#x27;{first.name}&#x27;: "
+        "above the"
     )
     assert re.search(rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: above the prior", text)
     assert text.index("What is not covered") < text.index(told) < text.index("Whether this is enough")

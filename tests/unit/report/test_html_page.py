@@ -11,18 +11,18 @@ import pytest
 from figure_examples import EXAMPLES
 from generated_pages import DAY, WRITERS, Made, check_sound, made, verdicts
 from releases import WAYS, people, published
-from sfumato._figures.svg import escaped
+from sfumato._figures.svg import escape_markup
 from sfumato._query.release import Release
 from sfumato._report import Page, certificate, check_place, plan_page, save
-from sfumato._report.html_page import MOST_ROWS, PRIVATE, Section, decision, paragraph, table
+from sfumato._report.html_page import MOST_ROWS, PRIVATE, Section, render_decision, render_paragraph, render_table
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError
 from sfumato.mechanisms import REGISTRY
 
 HOSTILE = "<script>alert('x')</script>\"&\x00\x1b[2J\r\u202e\ud800\uffff" + "W" * 1000
-PAGE = Page("A title", "of something", (Section("First", paragraph("said")),))
-SECRET = Page("A title", "of something", (Section("First", paragraph("said")),), is_private=True)
+PAGE = Page("A title", "of something", (Section("First", render_paragraph("said")),))
+SECRET = Page("A title", "of something", (Section("First", render_paragraph("said")),), is_private=True)
 
 
 # ----------------------------------------------------------------------------------------------------- what is written
@@ -85,7 +85,9 @@ def test_what_is_no_verdict_is_let_through() -> None:
 
 def test_hostile_text_is_escaped_and_cut_wherever_it_stands() -> None:
     rows = [(HOSTILE, HOSTILE, ""), ("plain", "1", "2")]
-    body = paragraph(HOSTILE) + table(HOSTILE, [HOSTILE, "b", "c"], rows) + decision(False, HOSTILE)
+    body = (
+        render_paragraph(HOSTILE) + render_table(HOSTILE, [HOSTILE, "b", "c"], rows) + render_decision(False, HOSTILE)
+    )
     page = Page("A title", HOSTILE, (Section("First", body),), HOSTILE)
     text = page.html()
     check_sound(text)
@@ -105,13 +107,13 @@ def test_private_pages_say_so_in_their_title_ribbon_sections_and_on_paper() -> N
 
 
 def test_long_tables_are_cut_and_say_how_much_is_left() -> None:
-    text = table("numbers", ["n"], [(str(n),) for n in range(MOST_ROWS + 7)])
+    text = render_table("numbers", ["n"], [(str(n),) for n in range(MOST_ROWS + 7)])
     assert text.count("<tr>") == MOST_ROWS + 1
     assert "7 more" in text
 
 
 def test_request_that_is_not_met_says_so() -> None:
-    assert "The request is not met. Whether this is enough is for Ada to decide." in decision(False, "Ada")
+    assert "The request is not met. Whether this is enough is for Ada to decide." in render_decision(False, "Ada")
 
 
 # ------------------------------------------------------------------------------------------------------------ as a file
@@ -238,7 +240,7 @@ def test_plan_that_publishing_would_refuse_says_that_the_request_is_not_met(tmp_
     told = made("uniform", tmp_path, people(600))
     page = plan_page(told.planned, told.request.spec, "disease").html()
     assert "The request is met." in page
-    known = [escaped(each.sentence[1:]) for each in told.planned.notices]
+    known = [escape_markup(each.sentence[1:]) for each in told.planned.notices]
     assert known
     assert all(page.index(each) < page.index("The request is met.") for each in known)  # before anybody signs
     refused = replace(told.planned, notices=(Notice("would-be-refused", "publishing would stop: a column tells."),))

@@ -23,7 +23,7 @@ from sfumato._query.release import Release
 from sfumato._release.description import Description
 from sfumato._report import AskPage, ask_page
 from sfumato._report.question_page import page_file as page_module
-from sfumato._report.question_page.page_packing import bit_maps, packed
+from sfumato._report.question_page.page_packing import make_bit_maps, pack_arrays
 from sfumato.errors import MissingCapabilityError, QueryError
 from sfumato.mechanisms import REGISTRY
 
@@ -57,14 +57,14 @@ def page(release: Release) -> AskPage:
 @given(st.lists(st.lists(st.integers(-(2**31), 2**32 - 1) | st.floats(allow_nan=False), max_size=9), max_size=5))
 def test_arrays_are_unpacked_as_they_were(lists: list[list[Any]]) -> None:
     arrays = {f"a{number}": np.array(each) for number, each in enumerate(lists) if not each or max(each) < 2**31}
-    found = unpacked(*packed(arrays))
+    found = unpacked(*pack_arrays(arrays))
     assert set(found) == set(arrays)
     assert all(np.array_equal(found[name], arrays[name]) for name in arrays)
 
 
 def test_members_of_sets_are_maps_of_all_records() -> None:
     members = np.array([[1, 0], [1, 1], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 1], [1, 0]], dtype=np.uint8)
-    assert bit_maps(members).tolist() == [[0b11000000, 0b10000000], [0b01000001, 0]]
+    assert make_bit_maps(members).tolist() == [[0b11000000, 0b10000000], [0b01000001, 0]]
 
 
 def test_page_holds_the_release_and_nothing_else(release: Release, page: AskPage) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sfumato import DecoyGroups, Histogram, InfeasibleError, SpecError
 from sfumato._request.count_thresholds import CountThresholds
-from sfumato._request.requirement_kinds import asked
+from sfumato._request.requirement_kinds import make_requirement
 
 
 def off(count: int, group_size: int, part: Fraction) -> Fraction:
@@ -80,7 +80,7 @@ def test_large_counts_stay_accurate_or_it_is_said_from_which_on_they_are() -> No
 )
 def test_mistakes_are_said_in_one_sentence(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
-        asked(given)
+        make_requirement(given)
 
 
 def test_chance_that_no_group_reaches_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._request.histogram import Histogram, margins
+from sfumato._request.histogram import Histogram, compute_margins
 from sfumato.errors import SchemaError
 from strategies import histograms, shares
 
@@ -108,7 +108,7 @@ def test_histogram_of_columns_that_are_protected_each_for_itself_knows_their_siz
 def test_margins_are_the_counts_of_each_column_alone(data: st.DataObject, sizes: list[int]) -> None:
     places = list(itertools.product(*map(range, sizes)))
     counts = data.draw(st.lists(st.integers(0, 9), min_size=len(places), max_size=len(places)))
-    for axis, found in enumerate(margins(counts, sizes)):
+    for axis, found in enumerate(compute_margins(counts, sizes)):
         expected = [0] * sizes[axis]
         for place, count in zip(places, counts, strict=True):
             expected[place[axis]] += count

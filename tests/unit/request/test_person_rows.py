@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sfumato import BreachBound, DecoyGroups, Diversity, LinearCap, Schema, SchemaError, SpecError, Tolerance
 from sfumato._core import exact_numbers
-from sfumato._core.exact_numbers import root_below
-from sfumato._request.person_rows import MOST_ROWS, OneRow, PersonRows, Persons, Surplus, Which
+from sfumato._core.exact_numbers import find_root_below
+from sfumato._request.person_rows import MOST_ROWS, OneRow, PersonRows, Persons, RowChoice, Surplus
 
 WHOLES = st.builds(lambda above, below: 1 + Fraction(above, below), st.integers(1, 400), st.integers(1, 400))
 
@@ -23,7 +23,7 @@ WHOLES = st.builds(lambda above, below: 1 + Fraction(above, below), st.integers(
 def test_root_is_the_largest_fraction_of_small_parts_within_the_whole(whole: Fraction, times: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact_numbers, "LARGEST_PART", 40)
-        found = root_below.__wrapped__(whole, times)
+        found = find_root_below.__wrapped__(whole, times)
     parts = range(1, 40)
     assert found == max(
         Fraction(above, below)
@@ -35,7 +35,7 @@ def test_root_is_the_largest_fraction_of_small_parts_within_the_whole(whole: Fra
 
 @given(WHOLES, st.integers(2, 50))
 def test_root_keeps_the_whole_and_nothing_larger_near_it_does(whole: Fraction, times: int) -> None:
-    found = root_below(whole, times)
+    found = find_root_below(whole, times)
     assert found**times <= whole
     assert max(found.numerator, found.denominator) < 10**6
     assert (found + Fraction(3, 10**6)) ** times > whole
@@ -46,7 +46,7 @@ def test_root_keeps_the_whole_and_nothing_larger_near_it_does(whole: Fraction, t
     [(4, 2, "2"), (Fraction(27, 8), 3, "3/2"), (Fraction(9, 2), 1, "9/2"), (10**13, 2, "999999")],
 )
 def test_root_of_a_power_is_exact(whole: Fraction, times: int, root: str) -> None:
-    assert root_below(Fraction(whole), times) == Fraction(root)
+    assert find_root_below(Fraction(whole), times) == Fraction(root)
 
 
 def test_bound_of_one_row_is_the_whole() -> None:
@@ -129,9 +129,9 @@ def test_row_must_not_be_chosen_by_what_is_sensitive() -> None:
         (PersonRows(), "It was checked that each person has one row;"),
         (PersonRows(3), "It was checked that each person has at most 3 rows;"),
         (PersonRows(3, Surplus.DROP), "chosen at random, and 1,234 rows are not published;"),
-        (PersonRows(one_row=OneRow(Which.RANDOM)), "a random one, and 1,234 others are not;"),
-        (PersonRows(one_row=OneRow(Which.FIRST, "seen")), "the first by 'seen', and 1,234 others are not;"),
-        (PersonRows(one_row=OneRow(Which.LAST, "hidden")), "the last, and 1,234 others are not;"),
+        (PersonRows(one_row=OneRow(RowChoice.RANDOM)), "a random one, and 1,234 others are not;"),
+        (PersonRows(one_row=OneRow(RowChoice.FIRST, "seen")), "the first by 'seen', and 1,234 others are not;"),
+        (PersonRows(one_row=OneRow(RowChoice.LAST, "hidden")), "the last, and 1,234 others are not;"),
     ],
 )
 def test_persons_are_described_without_a_column_that_is_not_published(rows: PersonRows, words: str) -> None:

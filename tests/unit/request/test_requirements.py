@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._core.exact_numbers import Exact, coarse_share, exact
+from sfumato._core.exact_numbers import Exact, parse_exact, round_share_down
 from sfumato._request.count_thresholds import CountThresholds
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirement_kinds import REQUESTS, asked
+from sfumato._request.requirement_kinds import REQUESTS, make_requirement
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError
 from sfumato.mechanisms import REGISTRY
@@ -44,17 +44,17 @@ from strategies import breach_bounds, fine_breach_bounds, histograms, shares
     ids=repr,
 )
 def test_exact_reads_every_exact_way_to_write_a_number(written: Exact, read: Fraction) -> None:
-    assert exact(written) == read
+    assert parse_exact(written) == read
 
 
 @given(st.fractions())
 def test_exact_reads_back_what_a_fraction_prints(number: Fraction) -> None:
-    assert exact(str(number)) == number
+    assert parse_exact(str(number)) == number
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=12))
 def test_exact_agrees_on_a_decimal_and_its_digits(number: Decimal) -> None:
-    assert exact(number) == exact(str(number))
+    assert parse_exact(number) == parse_exact(str(number))
 
 
 @pytest.mark.parametrize(
@@ -71,28 +71,28 @@ def test_exact_agrees_on_a_decimal_and_its_digits(number: Decimal) -> None:
     ],
 )
 def test_exact_reads_a_per_cent_sign(written: str, number: Fraction) -> None:
-    assert exact(written) == number
+    assert parse_exact(written) == number
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(0, 6))
 def test_per_cents_are_exact_hundredths(digits: int, behind: int) -> None:
     written = str(Decimal(digits).scaleb(-behind))
-    assert exact(f"{written}%") == exact(written) / 100
+    assert parse_exact(f"{written}%") == parse_exact(written) / 100
 
 
 def test_exact_refuses_a_float_and_says_what_to_write() -> None:
     with pytest.raises(SpecError, match=r"^the prior must be exact, and the float 0\.1 is not: write .* '0\.1'\.$"):
-        exact(0.1, "the prior")  # type: ignore[arg-type]
+        parse_exact(0.1, "the prior")  # type: ignore[arg-type]
 
 
 def test_exact_refuses_a_float_that_happens_to_be_whole() -> None:
     with pytest.raises(SpecError, match="must be exact"):
-        exact(1.0)  # type: ignore[arg-type]
+        parse_exact(1.0)  # type: ignore[arg-type]
 
 
 def test_exact_refuses_a_numpy_float_and_says_what_to_write() -> None:
     with pytest.raises(SpecError, match=r"write it as a string, '0\.1'\.$"):
-        exact(np.float64(0.1))  # type: ignore[arg-type]
+        parse_exact(np.float64(0.1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -121,19 +121,19 @@ def test_exact_refuses_a_numpy_float_and_says_what_to_write() -> None:
 )
 def test_exact_refuses_what_is_no_number_and_shows_how_numbers_look(junk: Exact) -> None:
     with pytest.raises(SpecError, match=r"^the prior is .*: write a number such as 1/13, 0\.02, 2% or 3\.$"):
-        exact(junk, "the prior")
+        parse_exact(junk, "the prior")
 
 
 def test_exact_refuses_a_zero_denominator() -> None:
     with pytest.raises(SpecError, match=r"^a number is '1/0': write a number"):
-        exact("1/0")
+        parse_exact("1/0")
 
 
 @pytest.mark.parametrize("written", ["1e9999", "1E-9999", "1e+9_999", "1e٩٩٩٩"])
 def test_exact_refuses_huge_exponents(written: str) -> None:
     """With five more digits such a number takes minutes and gigabytes, and a stranger's release may hold one."""
     with pytest.raises(SpecError):
-        exact(written)
+        parse_exact(written)
 
 
 def test_spec_errors_are_value_errors_and_ours() -> None:
@@ -387,7 +387,11 @@ def test_request_is_made_by_its_flags(known: Known) -> None:
 def test_request_is_the_one_whose_flags_were_given(known: Known) -> None:
     """What was not given is None, or is not there at all."""
     nothing = {flag.parameter: None for kind in REQUESTS for flag in kind.FLAGS}
-    assert asked(known.given) == asked({**nothing, **known.given, "sensitive": ["disease"]}) == known.spec
+    assert (
+        make_requirement(known.given)
+        == make_requirement({**nothing, **known.given, "sensitive": ["disease"]})
+        == known.spec
+    )
 
 
 @every_request
@@ -402,8 +406,8 @@ def test_flags_belong_to_one_request_and_stand_in_its_words(known: Known) -> Non
 
 
 def test_cap_offset_or_factor_may_be_left_out() -> None:
-    assert asked({"cap_factor": "2"}) == LinearCap(2)
-    assert asked({"cap_offset": "1/3"}) == LinearCap(0, "1/3")
+    assert make_requirement({"cap_factor": "2"}) == LinearCap(2)
+    assert make_requirement({"cap_offset": "1/3"}) == LinearCap(0, "1/3")
 
 
 @pytest.mark.parametrize(
@@ -414,7 +418,7 @@ def test_cap_offset_or_factor_may_be_left_out() -> None:
 def test_what_a_bound_lacks_is_named(given_: dict[str, str], lacking: str) -> None:
     sentence = rf"^say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3\.$"
     with pytest.raises(SpecError, match=sentence):
-        asked(given_)
+        make_requirement(given_)
 
 
 @pytest.mark.parametrize("one", KNOWN, ids=lambda known: type(known.spec).__name__)
@@ -425,12 +429,12 @@ def test_two_kinds_of_request_at_once_are_refused(one: Known, other: Known) -> N
     first, second = sorted((type(one.spec), type(other.spec)), key=REQUESTS.index)
     sentence = f"^two kinds of request were made, by {first.GIVEN_BY} and by {second.GIVEN_BY}; make one of them\\.$"
     with pytest.raises(SpecError, match=sentence):
-        asked({**one.given, **other.given})
+        make_requirement({**one.given, **other.given})
 
 
 def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> None:
     (tmp_path / "caps.csv").write_text("value,cap\nHIV,1/10\n3,1/4\n")
-    found = asked({"caps": tmp_path / "caps.csv", "cap_factor": "2", "cap_offset": "1/50"})
+    found = make_requirement({"caps": tmp_path / "caps.csv", "cap_factor": "2", "cap_offset": "1/50"})
     assert found == LinearCap(2, "1/50", ShareCap({"HIV": Fraction(1, 10), "3": Fraction(1, 4)}))
     assert found != LinearCap(2, "1/50")
     assert found.to_json() == {"cap_factor": "2", "cap_offset": "1/50", "caps": {"HIV": "1/10", "3": "1/4"}}
@@ -442,7 +446,7 @@ def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> Non
     with pytest.raises(SpecError, match="a cap for a value that is not in the domain: '3'"):
         found.resolved(Histogram.of(("HIV", "flu"), (10, 90)))
     with pytest.raises(SpecError, match="two kinds of request were made, by --cap-factor and --cap-offset"):
-        asked({"caps": tmp_path / "caps.csv", "cap_factor": "2", "diversity": 3})
+        make_requirement({"caps": tmp_path / "caps.csv", "cap_factor": "2", "diversity": 3})
 
 
 # -------------------------------------------------------------------------------------------------- for a certain table
@@ -487,12 +491,12 @@ def _rounded(count: int, total: int) -> Fraction:
 @given(st.integers(1, 10**7), st.data())
 def test_shares_are_rounded_down_to_two_digits_and_to_ten_records_at_least(total: int, data: st.DataObject) -> None:
     count = data.draw(st.integers(0, total) | st.integers(0, min(total, 2000)))
-    found = coarse_share(count, total)
+    found = round_share_down(count, total)
     assert found in (_rounded(count, total), _rounded(max(count - 10, 0), total))
     assert 0 <= found <= Fraction(count, total)
     assert bool(found) == (count >= 10)
     near = range(max(count - 9, 0), min(count + 10, total + 1))
-    alike = [each for each in near if coarse_share(each, total) == found]
+    alike = [each for each in near if round_share_down(each, total) == found]
     assert len(alike) >= 10 or alike[-1] in (total - 1, total)  # the table ends there
 
 
@@ -510,7 +514,7 @@ def test_shares_are_rounded_down_to_two_digits_and_to_ten_records_at_least(total
     ],
 )
 def test_shares_of_small_and_large_tables(count: int, total: int, share: str) -> None:
-    assert coarse_share(count, total) == Fraction(share)
+    assert round_share_down(count, total) == Fraction(share)
 
 
 def test_a_value_of_fewer_than_ten_records_is_not_weakened_to_the_bound_of_ten() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sfumato._publication_plan import Request
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.requirements import BreachBound
-from sfumato._request.schema import Bins, NullPolicy, Role, Schema, no_column, read_domain
+from sfumato._request.schema import Bins, NullPolicy, Role, Schema, explain_missing_column, read_domain
 from sfumato.errors import SchemaError
 
 COLUMNS = ["name", "age", "sex", "disease"]
@@ -109,13 +109,13 @@ def test_name_of_no_column_is_refused_with_the_columns_there_are(named: dict[str
     ],
 )
 def test_column_that_is_not_there_suggests_the_nearest_name(name: str, meant: str | None) -> None:
-    said = no_column(name, ["Home Town", "age", "diagnosis"])
+    said = explain_missing_column(name, ["Home Town", "age", "diagnosis"])
     middle = "it" if meant is None else f"did you mean {meant!r}? It"
     assert said == f"the table has no column {name!r}; {middle} has 'Home Town', 'age', 'diagnosis'."
 
 
 def test_nearest_of_two_alike_columns_is_the_first() -> None:
-    assert "did you mean 'Sex'?" in no_column("sexx", ["Sex", "sex"])
+    assert "did you mean 'Sex'?" in explain_missing_column("sexx", ["Sex", "sex"])
 
 
 @pytest.mark.parametrize(

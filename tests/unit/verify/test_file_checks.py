@@ -25,7 +25,7 @@ from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
-from sfumato._records import DATA, Replaced
+from sfumato._records import DATA, PerturbedRecords
 from sfumato._release.manifest import WEIGHTS
 from sfumato._release.release_folder import pack
 from sfumato._request.histogram import Histogram
@@ -34,15 +34,20 @@ from sfumato._request.schema import Bins, Schema
 from sfumato._verify.against_original import verify
 from sfumato._verify.file_checks import ACCEPTED, FIT, PERSONS, README_TEXT, verify_folder
 from sfumato._verify.reference_distributions import (
-    LAWS,
+    REFERENCE_DISTRIBUTIONS,
+    find_distribution,
     fine_grain_distribution,
-    law_of,
     small_domain_distribution,
     subset_distribution,
 )
 from sfumato._verify.reference_distributions import uniform_distribution as uniform_law
-from sfumato._verify.reference_distributions.score_tests import largest
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, cell_posteriors, fallen, reached
+from sfumato._verify.reference_distributions.score_tests import find_largest_deviation
+from sfumato._verify.reference_distributions.sub_table_distribution import (
+    CellLaw,
+    compute_lowered_belief,
+    compute_raised_belief,
+    compute_sub_table_posteriors,
+)
 from sfumato._verify.reference_distributions.subset_distribution import SetLaw, set_posteriors
 from sfumato.errors import InfeasibleError, MissingCapabilityError, ReleaseFormatError
 from sfumato.mechanisms import REGISTRY
@@ -318,10 +323,10 @@ def test_bound_that_promises_nothing_is_refused(folder: Path, prior: str, poster
 
 
 READ: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "uniform": uniform_law.law_of,
-    "fine-grain": fine_grain_distribution.law_of,
-    "small-domain": small_domain_distribution.laws_of,
-    "subset": subset_distribution.law_of,
+    "uniform": uniform_law.read_distribution,
+    "fine-grain": fine_grain_distribution.read_distribution,
+    "small-domain": small_domain_distribution.read_distributions,
+    "subset": subset_distribution.read_distribution,
 }
 
 
@@ -368,18 +373,18 @@ def test_release_of_a_retention_that_protects_nothing_or_says_nothing_does_not_p
 
 
 def test_every_mechanism_has_a_law() -> None:
-    assert LAWS.keys() == REGISTRY.keys()
+    assert REFERENCE_DISTRIBUTIONS.keys() == REGISTRY.keys()
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY)
 def test_law_says_what_the_mechanism_guarantees_today(mechanism: str) -> None:
-    assert law_of(mechanism).guarantees[0] == REGISTRY[mechanism].guarantee
+    assert find_distribution(mechanism).guarantees[0] == REGISTRY[mechanism].guarantee
 
 
 def test_mechanism_without_a_verifier_is_not_the_fault_of_a_release(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(LAWS, "uniform")
+    monkeypatch.delitem(REFERENCE_DISTRIBUTIONS, "uniform")
     for check in (verify_folder, verify):
         with pytest.raises(MissingCapabilityError) as raised:
             check(folder)
@@ -473,7 +478,7 @@ def test_values_that_are_not_drawn_as_the_design_says_are_noticed(
 
 def test_deviation_is_counted_in_standard_deviations() -> None:
     def deviation(errors: list[float], variances: list[float]) -> float:
-        return largest(np.array(errors, dtype=np.float64), np.array(variances, dtype=np.float64))
+        return find_largest_deviation(np.array(errors, dtype=np.float64), np.array(variances, dtype=np.float64))
 
     assert deviation([50, -50], [75 + 65.625, 156.25]) == pytest.approx(50 / (75 + 65.625) ** 0.5)
     assert deviation([50, -50], [75 + 65.625, 125]) == pytest.approx(50 / 125**0.5)
@@ -516,7 +521,7 @@ def test_value_that_nobody_has_must_be_shown_as_often_as_the_design_says(
 
     def never_the_last(*arguments: Any) -> Any:
         codes = drawn(*arguments).values
-        return Replaced(np.where(codes == 49, np.arange(len(codes)) % 49, codes).astype(codes.dtype))
+        return PerturbedRecords(np.where(codes == 49, np.arange(len(codes)) % 49, codes).astype(codes.dtype))
 
     monkeypatch.setitem(REGISTRY, "uniform", replace(uniform.MECHANISM, perturb=never_the_last))
     table = pa.table({"sex": ["F", "M"] * 9_800, "disease": [f"{number % 49:02d}" for number in range(19_600)]})
@@ -643,7 +648,7 @@ def set_laws(draw: st.DrawFn, largest: int = 6) -> SetLaw:
 @given(st.data(), st.lists(st.integers(0, 50), min_size=2, max_size=7).filter(any))
 def test_posteriors_of_values_are_those_of_bayes_rule(data: st.DataObject, counts: list[int]) -> None:
     law = data.draw(some_cell_laws(len(counts)))
-    assert cell_posteriors(counts, law) == worst_posteriors(counts, full_law(law))
+    assert compute_sub_table_posteriors(counts, law) == worst_posteriors(counts, full_law(law))
 
 
 @given(st.data(), set_laws())
@@ -692,9 +697,9 @@ def test_another_value_is_held_as_often_as_the_whole_law_says(law: SetLaw) -> No
 def test_belief_rises_and_falls_by_bayes_rule(belief: Fraction, chance: Fraction) -> None:
     """A statement whose evidence is `factor` times as likely if it is true, or if it is false."""
     factor = 1 + chance
-    assert reached(belief, factor) == belief * factor / (belief * factor + (1 - belief) * 1)
-    assert fallen(belief, factor) == belief * 1 / (belief * 1 + (1 - belief) * factor)
-    assert (reached(belief, None), fallen(belief, None)) == (1, 0)
+    assert compute_raised_belief(belief, factor) == belief * factor / (belief * factor + (1 - belief) * 1)
+    assert compute_lowered_belief(belief, factor) == belief * 1 / (belief * 1 + (1 - belief) * factor)
+    assert (compute_raised_belief(belief, None), compute_lowered_belief(belief, None)) == (1, 0)
 
 
 def planned_law(histogram: Histogram, bound: BreachBound) -> CellLaw:
@@ -703,12 +708,12 @@ def planned_law(histogram: Histogram, bound: BreachBound) -> CellLaw:
         plan = uniform.plan(histogram, bound, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32))
     except InfeasibleError:
         reject()
-    return uniform_law.law_of(uniform.design(plan).to_json())
+    return uniform_law.read_distribution(uniform.design(plan).to_json())
 
 
 def worst_covered(histogram: Histogram, bound: BreachBound) -> Fraction:
     """The largest posterior of a value whose share is within the prior."""
-    posteriors = cell_posteriors(histogram.counts, planned_law(histogram, bound))
+    posteriors = compute_sub_table_posteriors(histogram.counts, planned_law(histogram, bound))
     covered = [each for each, share in zip(posteriors, histogram.shares, strict=True) if share <= bound.prior]
     return max(covered, default=Fraction(0))
 
@@ -732,5 +737,5 @@ def test_value_as_frequent_as_the_prior_is_believed_as_much_as_the_bound_allows(
 def test_published_law_is_what_the_sampler_does(size: int, bound: BreachBound) -> None:
     histogram = Histogram(tuple("abcde"[:size]), (1,) * size)
     plan = uniform.plan(histogram, bound, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32))
-    law = uniform_law.law_of(uniform.design(plan).to_json())
+    law = uniform_law.read_distribution(uniform.design(plan).to_json())
     assert transition_law(uniform.MECHANISM, plan, histogram.counts) == [dict(enumerate(row)) for row in full_law(law)]

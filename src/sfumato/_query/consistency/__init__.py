@@ -1,7 +1,8 @@
 """Tables that add up, on request: the estimates of an answer, moved to exact and known totals.
 
 The plain estimates are right on average, and so are sums of them; but they may be negative, and need not add up to what
-is known. `consistent` finds the nearest table without negative numbers that adds up, `calibrated` the nearest one that
+is known. `make_consistent` finds the nearest table without negative numbers that adds up, `calibrate` the nearest one
+that
 adds up, whatever its signs. `sum_constraints` says what must add up, `nonnegative_projection` and `least_squares` find
 the tables, `conflicting_totals` explains totals that cannot hold together, `known_totals` reads those of the analyst,
 and `consistent_tables` does it for an answer.
@@ -9,8 +10,8 @@ and `consistent_tables` does it for an answer.
 
 from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
 from sfumato._query.consistency.known_totals import KnownTotals, read_totals
-from sfumato._query.consistency.least_squares import Calibration, calibrated
-from sfumato._query.consistency.nonnegative_projection import consistent
+from sfumato._query.consistency.least_squares import Calibration, calibrate
+from sfumato._query.consistency.nonnegative_projection import make_consistent
 from sfumato._query.consistency.sum_constraints import Family
 
 __all__ = [
@@ -21,7 +22,7 @@ __all__ = [
     "Calibration",
     "Family",
     "KnownTotals",
-    "calibrated",
-    "consistent",
+    "calibrate",
+    "make_consistent",
     "read_totals",
 ]

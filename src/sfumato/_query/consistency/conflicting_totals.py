@@ -31,13 +31,15 @@ def check_left(sums: Sums, left: Floats, has_free: Mask) -> None:
         return
     number = int(wrong[0])
     total = sums.totals[number]
-    known = f"add up to {_number(total - left[number])}"
+    actual_total = f"add up to {_number(total - left[number])}"
     if left[number] > 0:
         cells = "its cells, which are exact or part of a total of 0," if total != left[number] else "its cells"
-        known = f"{cells} {known}" if total != left[number] else "no cell is left that could be more than 0"
+        actual_total = (
+            f"{cells} {actual_total}" if total != left[number] else "no cell is left that could be more than 0"
+        )
     else:
-        known = f"its exact cells alone {known}" if total >= 0 else "no count is negative"
-    raise QueryError(f"{sums.name(number)} is {_number(total)}, but {known}; {REMEDY}")
+        actual_total = f"its exact cells alone {actual_total}" if total >= 0 else "no count is negative"
+    raise QueryError(f"{sums.name(number)} is {_number(total)}, but {actual_total}; {REMEDY}")
 
 
 def check_sums(sums: Sums, *, has_signs: bool) -> None:
@@ -52,7 +54,10 @@ def check_sums(sums: Sums, *, has_signs: bool) -> None:
         is_wrong &= parts.is_shared & ~is_near(first, second, CONFLICT)
         if is_wrong.any():
             part = int(np.flatnonzero(is_wrong)[0])
-            sides = [_told(one, parts.of_one == part, first[part]), _told(other, parts.of_other == part, second[part])]
+            sides = [
+                _describe_totals(one, parts.of_one == part, first[part]),
+                _describe_totals(other, parts.of_other == part, second[part]),
+            ]
             if one_only[part]:
                 sides.reverse()
             cells = "the same cells" if one_only[part] == other_only[part] else "these cells and more"
@@ -75,16 +80,16 @@ class _Parts:
         both = (one.labels >= 0) & (other.labels >= 0)
         size = len(one.totals) + len(other.totals)
         edges = (np.ones(int(both.sum())), (one.labels[both], other.labels[both] + len(one.totals)))
-        number, found = connected_components(sparse.csr_array(edges, shape=(size, size)), directed=False)
-        parts = found.astype(np.int64)
+        number, labels = connected_components(sparse.csr_array(edges, shape=(size, size)), directed=False)
+        parts = labels.astype(np.int64)
         return cls(parts[: len(one.totals)], parts[len(one.totals) :], int(number))
 
     @property
     def is_shared(self) -> Mask:
         """Whether both families are in a part."""
         every = np.arange(self.number)
-        found: Mask = np.isin(every, self.of_one) & np.isin(every, self.of_other)
-        return found
+        is_in_both: Mask = np.isin(every, self.of_one) & np.isin(every, self.of_other)
+        return is_in_both
 
     def added(self, family: Family, parts: Counts) -> Floats:
         """What the totals of a family add up to in each part."""
@@ -92,40 +97,40 @@ class _Parts:
 
     def outside(self, family: Family, other: Family, parts: Counts) -> Mask:
         """The parts in which a family has cells that the other one has not."""
-        found = np.zeros(self.number, dtype=np.bool_)
-        found[parts[family.labels[(family.labels >= 0) & (other.labels < 0)]]] = True
-        return found
+        is_outside = np.zeros(self.number, dtype=np.bool_)
+        is_outside[parts[family.labels[(family.labels >= 0) & (other.labels < 0)]]] = True
+        return is_outside
 
 
-def _told(family: Family, chosen: Mask, total: float) -> str:
+def _describe_totals(family: Family, chosen: Mask, total: float) -> str:
     """What some totals of a family add up to."""
     numbers = np.flatnonzero(chosen).tolist()
     if len(numbers) == 1:
         return f"{family.name(numbers[0])} is {_number(total)}"
     is_all = len(numbers) == len(family.totals)
-    named = family.words if is_all else _listed([family.name(number) for number in numbers])
+    named = family.words if is_all else _list_names([family.name(number) for number in numbers])
     return f"{named} add up to {_number(total)}"
 
 
-def of_equations(sums: Sums, left: Floats) -> QueryError:
+def explain_equations(sums: Sums, left: Floats) -> QueryError:
     """Totals that no table can have, even with negative numbers, given by what is left of them."""
-    return _together(sums, np.flatnonzero(np.abs(left) > np.abs(left).max() / 1000).tolist(), "")
+    return _explain_joint_conflict(sums, np.flatnonzero(np.abs(left) > np.abs(left).max() / 1000).tolist(), "")
 
 
 def check_feasible(rest: Sums, sums: Sums) -> None:
     """Refuse totals that no table without negative numbers has, and name a small set of them."""
-    involved = _conflict(rest, np.arange(len(rest.totals)))
+    involved = _find_conflict(rest, np.arange(len(rest.totals)))
     if not len(involved):
         return
     if len(involved) <= MOST_TRIED:
         for number in involved.tolist():  # leave out what is not needed for the conflict, one after the other
             fewer = involved[involved != number]
-            if len(_conflict(rest, fewer)):
+            if len(_find_conflict(rest, fewer)):
                 involved = fewer
-    raise _together(sums, involved.tolist(), " without negative numbers")
+    raise _explain_joint_conflict(sums, involved.tolist(), " without negative numbers")
 
 
-def _conflict(rest: Sums, numbers: Counts) -> Counts:
+def _find_conflict(rest: Sums, numbers: Counts) -> Counts:
     """The totals that take part in a conflict among these; none where they can hold together.
 
     Minimise how far the sums of a table without negative numbers are off: totals without a price are not to blame.
@@ -138,26 +143,26 @@ def _conflict(rest: Sums, numbers: Counts) -> Counts:
     (rows, size), totals = matrix.shape, rest.totals[numbers]
     scale = max(1.0, float(np.abs(totals).max(initial=0.0)))
     slack = sparse.eye_array(rows)
-    found = linprog(
+    solution = linprog(
         np.concatenate([np.zeros(size), np.ones(2 * rows)]),
         A_eq=sparse.hstack([matrix, slack, -slack], format="csc"),
         b_eq=totals / scale,
         method="highs",
     )
-    if (found.fun or 0.0) <= CONFLICT:
+    if (solution.fun or 0.0) <= CONFLICT:
         return np.zeros(0, dtype=np.int64)
-    return np.asarray(numbers[np.abs(found.eqlin.marginals) > CONFLICT], dtype=np.int64)
+    return np.asarray(numbers[np.abs(solution.eqlin.marginals) > CONFLICT], dtype=np.int64)
 
 
-def _together(sums: Sums, numbers: Sequence[int], how: str) -> QueryError:
+def _explain_joint_conflict(sums: Sums, numbers: Sequence[int], how: str) -> QueryError:
     # Those given last come first: the numbers of records are exact, so they are hardly the ones to correct.
     starts = np.cumsum([0, *(len(family.totals) for family in sums.families)])
     order = sorted(numbers, key=lambda number: -int(np.searchsorted(starts, number, side="right")))
     named = [f"{sums.name(number)} ({_number(sums.totals[number])})" for number in order]
-    return QueryError(f"{_listed(named)} cannot hold together{how}; {REMEDY}")
+    return QueryError(f"{_list_names(named)} cannot hold together{how}; {REMEDY}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} others"]
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -10,8 +10,8 @@ import numpy as np
 from sfumato._core.arrays import Floats, Mask
 from sfumato._core.cell_values import display
 from sfumato._query.consistency.known_totals import Key, KnownTotals
-from sfumato._query.consistency.least_squares import calibrated
-from sfumato._query.consistency.nonnegative_projection import consistent
+from sfumato._query.consistency.least_squares import calibrate
+from sfumato._query.consistency.nonnegative_projection import make_consistent
 from sfumato._query.consistency.sum_constraints import Family
 from sfumato._query.estimate import Estimate
 from sfumato.errors import QueryError
@@ -37,13 +37,13 @@ CONSISTENT = Adjustment(
     "consistent",
     "nearest table without negative numbers that adds up to the exact totals, weighted by variance; biased where it "
     "clips, so it has no intervals",
-    consistent,
+    make_consistent,
 )
 CALIBRATED = Adjustment(
     "calibrated",
     "nearest table that adds up to the exact and the known totals, weighted by variance; unbiased if the known totals "
     "are right, negative where the estimates are",
-    lambda values, variances, families: calibrated(values, variances, families).values,
+    lambda values, variances, families: calibrate(values, variances, families).values,
 )
 
 
@@ -64,9 +64,9 @@ class AnswerCells:
 
     def adjusted(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
         """A number for each cell, so that every public group adds up to its records, and known totals hold."""
-        families = [self._records(), *(each.family(self.columns, self.keys) for each in totals)]
-        values = np.array([each.value for each in self.estimates], dtype=np.float64)
-        found = adjustment.find(values, self._variances(), families)
+        families = [self._records(), *(item.family(self.columns, self.keys) for item in totals)]
+        values = np.array([item.value for item in self.estimates], dtype=np.float64)
+        adjusted_values = adjustment.find(values, self._variances(), families)
         # Totals that no table of so many records has are refused after conflicts, which are explained better.
         most = sum(map(float, self.records.values()))
         for family in families[1:]:
@@ -75,7 +75,7 @@ class AnswerCells:
                     f"{family.name(number)} is said to be {family.totals[number]:g}, and the answer is about {most:g} "
                     "records; correct it."
                 )
-        return found
+        return adjusted_values
 
     def _records(self) -> Family:
         """Every public group adds up to its records."""
@@ -84,23 +84,25 @@ class AnswerCells:
 
         def name(number: int) -> str:
             pairs = zip(self.public_columns, groups[number], strict=True)
-            said = ", ".join(f"{column} = {display(value)!r}" for column, value in pairs)
-            return f"the number of records with {said}" if said else "the number of records"
+            conditions = ", ".join(f"{column} = {display(value)!r}" for column, value in pairs)
+            return f"the number of records with {conditions}" if conditions else "the number of records"
 
         return Family(
             np.array([numbers[group] for group in self.groups], dtype=np.int64),
-            np.array([float(each) for each in self.records.values()], dtype=np.float64),
+            np.array([float(count) for count in self.records.values()], dtype=np.float64),
             "the numbers of records",
             name,
         )
 
     def _variances(self) -> Floats:
         """The variance of each cell: 0 only where it is exact."""
-        if any(each.standard_error is None or each.moments.unbiased is not None for each in self.estimates):
+        if any(estimate.standard_error is None or estimate.moments.unbiased is not None for estimate in self.estimates):
             raise QueryError("this method tells no error, so its numbers cannot be weighed; use the default one.")
-        found: Floats = np.array([(each.standard_error or 0.0) ** 2 for each in self.estimates], dtype=np.float64)
-        is_exact: Mask = np.array([each.is_exact for each in self.estimates], dtype=np.bool_)
-        positive = found[~is_exact & (found > 0)]
+        variances: Floats = np.array(
+            [(estimate.standard_error or 0.0) ** 2 for estimate in self.estimates], dtype=np.float64
+        )
+        is_exact: Mask = np.array([estimate.is_exact for estimate in self.estimates], dtype=np.bool_)
+        positive = variances[~is_exact & (variances > 0)]
         # An estimated variance may come out as zero by chance, which must not nail the number down.
         least = float(positive.min()) if len(positive) else 1.0
-        return np.where(is_exact, 0.0, np.maximum(found, least))
+        return np.where(is_exact, 0.0, np.maximum(variances, least))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato._core.arrays import Floats
-from sfumato._query.consistency.least_squares import added_up, solved
+from sfumato._query.consistency.least_squares import remove_rounding, solve_multipliers
 from sfumato._query.consistency.sum_constraints import TOLERANCE, Sums, is_near
 from sfumato.errors import InternalError
 
@@ -64,7 +64,7 @@ class _Program:
         slope = (at.cells - self.values) / self.variances - self.sums.spread(at.multipliers) - at.pulls
         towards = product / at.cells - at.pulls - slope
         lack = self.sums.totals - self.sums.added(at.cells) - self.sums.added(towards / stiffness)
-        multipliers, _ = solved(self.sums, 1 / stiffness, lack, REFINEMENTS)
+        multipliers, _ = solve_multipliers(self.sums, 1 / stiffness, lack, REFINEMENTS)
         cells = (self.sums.spread(multipliers) + towards) / stiffness
         return _State(cells, multipliers, (product - at.pulls * cells) / at.cells - at.pulls)
 
@@ -78,9 +78,9 @@ class _Program:
         reach = at.reach(first)
         aim = at.gap * (at.moved(first, reach).gap / at.gap) ** 3
         second = self.direction(at, aim - first.cells * first.pulls)
-        found = at.moved(second, STAY_INSIDE * at.reach(second))
-        if found.gap < at.gap:
-            return found
+        next_state = at.moved(second, STAY_INSIDE * at.reach(second))
+        if next_state.gap < at.gap:
+            return next_state
         # The correction led astray, and could do so for ever: go towards the middle, as far as that closes the gap. A
         # short way does, because cells and pulls that add up change in the same direction.
         careful = self.direction(at, np.full(len(at.cells), at.gap / 3))
@@ -90,7 +90,7 @@ class _Program:
         return at.moved(careful, reach)
 
 
-def nearest(values: Floats, variances: Floats, sums: Sums) -> Floats:
+def find_nearest_table(values: Floats, variances: Floats, sums: Sums) -> Floats:
     """The table without negative numbers, with sums that some such table has, that is nearest to the estimates."""
     program = _Program(values, variances, sums)
     errors = np.sqrt(variances)
@@ -99,7 +99,7 @@ def nearest(values: Floats, variances: Floats, sums: Sums) -> Floats:
         if program.is_solved(at):
             # Cells that the pull holds down become zero, and the others add up exactly.
             is_above = at.cells > at.pulls * variances
-            table, _ = added_up(np.where(is_above, at.cells, 0.0), is_above, sums)
+            table, _ = remove_rounding(np.where(is_above, at.cells, 0.0), is_above, sums)
             return np.maximum(0.0, table)
         at = program.stepped(at)
     raise InternalError("no consistent table was found though there is one.")

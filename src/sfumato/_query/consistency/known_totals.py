@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato._core.arrays import Floats
 from sfumato._core.cell_values import Value, display
-from sfumato._core.small_text_files import LONGEST_VALUE, lines
+from sfumato._core.small_text_files import LONGEST_VALUE, read_csv_lines
 from sfumato._query.consistency.sum_constraints import Family
 from sfumato.errors import QueryError
 
@@ -41,10 +41,13 @@ class KnownTotals:
         places = [list(columns).index(name) for name in self.columns]
         texts = []
         for at, place in enumerate(places):  # how each value of a column is written in the totals
-            given = {line[at] for line in self.lines}
+            listed_values = {line[at] for line in self.lines}
             values = {key[place] for key in keys if key is not None}
             texts.append(
-                {value: next((text for text in _spellings(value) if text in given), display(value)) for value in values}
+                {
+                    value: next((text for text in _list_spellings(value) if text in listed_values), display(value))
+                    for value in values
+                }
             )
         labels = np.full(len(keys), -1, dtype=np.int64)
         for cell, key in enumerate(keys):
@@ -61,11 +64,11 @@ class KnownTotals:
 
     def _name(self, number: int) -> str:
         pairs = zip(self.columns, list(self.lines)[number], strict=True)
-        said = ", ".join(f"{name} = {text!r}" for name, text in pairs)
-        return f"the total of {said}" if said else "the total of all rows"
+        conditions = ", ".join(f"{name} = {text!r}" for name, text in pairs)
+        return f"the total of {conditions}" if conditions else "the total of all rows"
 
 
-def _spellings(value: Value) -> list[str]:
+def _list_spellings(value: Value) -> list[str]:
     """The ways in which a value may be written in a CSV."""
     if value is None:
         return [""]
@@ -79,22 +82,22 @@ def _spellings(value: Value) -> list[str]:
 def read_totals(path: Path) -> KnownTotals:
     """Read a CSV of totals."""
     name = repr(str(path))
-    read = lines(path, QueryError, f"{name} is not a CSV file that can be read.")
+    read = read_csv_lines(path, QueryError, f"{name} is not a CSV file that can be read.")
     header, *rows = [row for row in read if row] or [[]]
     if TOTAL not in header or len(set(header)) != len(header):
         raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer, each once.")
-    known: dict[tuple[str, ...], float] = {}
+    totals_by_key: dict[tuple[str, ...], float] = {}
     for number, row in enumerate(rows, 2):
-        key, total = _line(name, number, header, row)
-        if key in known:
+        key, total = _parse_line(name, number, header, row)
+        if key in totals_by_key:
             raise QueryError(f"line {number} of {name} repeats the values of another line; write one total for them.")
-        known[key] = total
-    if not known:
+        totals_by_key[key] = total
+    if not totals_by_key:
         raise QueryError(f"{name} has no line; write one for each total that is known.")
-    return KnownTotals(tuple(each for each in header if each != TOTAL), known, name)
+    return KnownTotals(tuple(column_name for column_name in header if column_name != TOTAL), totals_by_key, name)
 
 
-def _line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
+def _parse_line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
     if len(row) != len(header) or any(len(text) > LONGEST_VALUE for text in row):
         raise QueryError(f"line {number} of {name} has {len(row)} fields where the header has {len(header)}.")
     place = header.index(TOTAL)

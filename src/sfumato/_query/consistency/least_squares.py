@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato._core.arrays import Floats, Mask
 from sfumato._query.consistency import conflicting_totals
-from sfumato._query.consistency.sum_constraints import CONFLICT, TOLERANCE, Family, Sums, checked, is_near
+from sfumato._query.consistency.sum_constraints import CONFLICT, TOLERANCE, Family, Sums, is_near, make_checked_sums
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ class Calibration:
         With them, whoever knows how the estimates err together knows the error of the cell. Exact cells are part of
         the known number.
         """
-        found = np.zeros(len(self.values))
+        coefficients = np.zeros(len(self.values))
         if self.variances[cell] == 0:
-            return found
-        found[cell] = 1.0
+            return coefficients
+        coefficients[cell] = 1.0
         if len(self.sums.totals):
-            multipliers, _ = solved(self.sums, self.weights, self.sums.added(found))
-            found -= self.weights[cell] * self.sums.spread(multipliers)
-        return np.where(self.variances > 0, found, 0.0)
+            multipliers, _ = solve_multipliers(self.sums, self.weights, self.sums.added(coefficients))
+            coefficients -= self.weights[cell] * self.sums.spread(multipliers)
+        return np.where(self.variances > 0, coefficients, 0.0)
 
     def standard_error_if_uncorrelated(self, cell: int) -> float:
         """The standard error of a cell if the estimates err independently of each other.
@@ -64,38 +64,38 @@ class Calibration:
         return math.sqrt(float((self.combination(cell) ** 2 * self.variances).sum()))
 
 
-def calibrated(values: Floats, variances: Floats, families: Sequence[Family]) -> Calibration:
+def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> Calibration:
     """The table with the given sums that is nearest to the estimates, each cell weighted by its variance.
 
     Cells without variance stay as they are.
     """
-    sums = checked(values, variances, families)
+    sums = make_checked_sums(values, variances, families)
     if not len(sums.totals):
         return Calibration(values.copy(), variances, variances, sums)
     conflicting_totals.check_sums(sums, has_signs=True)
-    weights = moderate(variances)
-    multipliers, _ = solved(sums, weights, sums.totals - sums.added(values))
-    found, left = added_up(values + weights * sums.spread(multipliers), weights > 0, sums)
+    weights = moderate_variances(variances)
+    multipliers, _ = solve_multipliers(sums, weights, sums.totals - sums.added(values))
+    calibrated_values, left = remove_rounding(values + weights * sums.spread(multipliers), weights > 0, sums)
     if not is_near(sums.totals, sums.totals - left, CONFLICT).all():
-        raise conflicting_totals.of_equations(sums, left)
-    return Calibration(found, variances, weights, sums)
+        raise conflicting_totals.explain_equations(sums, left)
+    return Calibration(calibrated_values, variances, weights, sums)
 
 
-def moderate(variances: Floats) -> Floats:
+def moderate_variances(variances: Floats) -> Floats:
     """Variances as weights: the smallest are lifted so far that numbers of all sizes can be computed with."""
     least = SMALLEST_WEIGHT * float(variances.max(initial=0.0))
     return np.where(variances > 0, np.maximum(variances, least), 0.0)
 
 
-def added_up(table: Floats, may_move: Mask, sums: Sums) -> tuple[Floats, Floats]:
+def remove_rounding(table: Floats, may_move: Mask, sums: Sums) -> tuple[Floats, Floats]:
     """Take away what rounding left between a table and its sums; and what is left for other reasons."""
-    multipliers, left = solved(sums, may_move.astype(np.float64), sums.totals - sums.added(table))
+    multipliers, left = solve_multipliers(sums, may_move.astype(np.float64), sums.totals - sums.added(table))
     return table + np.where(may_move, sums.spread(multipliers), 0.0), left
 
 
-def solved(sums: Sums, weights: Floats, wanted: Floats, refinements: int = 60) -> tuple[Floats, Floats]:
+def solve_multipliers(sums: Sums, weights: Floats, wanted: Floats, refinements: int = 60) -> tuple[Floats, Floats]:
     """Multipliers that change the sums as wanted if cells move by their weights; and what cannot be reached."""
-    solve = solver(sums, weights, RIDGE)
+    solve = make_solver(sums, weights, RIDGE)
     multipliers, left = np.zeros(len(wanted)), wanted
     for _ in range(refinements):
         if np.abs(left).max() <= TOLERANCE / 100 * max(1.0, float(np.abs(wanted).max())):
@@ -105,7 +105,7 @@ def solved(sums: Sums, weights: Floats, wanted: Floats, refinements: int = 60) -
     return multipliers, left
 
 
-def solver(sums: Sums, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
+def make_solver(sums: Sums, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
     """Solve for the multipliers that change the sums by given numbers, if cells move by their weights.
 
     The sets of one family share no cell, so the largest family is solved for by division, and only the others by
@@ -123,18 +123,18 @@ def solver(sums: Sums, weights: Floats, ridge: float) -> Callable[[Floats], Floa
     divisor = np.where(diagonal[large] > 0, 1.0, 0.0) + ridge
     shared = sparse.csr_array(scaled[large][:, ~large])
     others = scaled[~large][:, ~large] + ridge * sparse.eye_array(int((~large).sum()))
-    eliminated = _factors(sparse.csc_array(others - shared.T @ (shared / divisor[:, np.newaxis])))
+    eliminated = _factorize(sparse.csc_array(others - shared.T @ (shared / divisor[:, np.newaxis])))
 
     def solve(wanted: Floats) -> Floats:
-        wanted, found = scale * wanted, np.zeros(len(scale))
-        found[~large] = eliminated(wanted[~large] - shared.T @ (wanted[large] / divisor))
-        found[large] = (wanted[large] - shared @ found[~large]) / divisor
-        return scale * found
+        wanted, solution = scale * wanted, np.zeros(len(scale))
+        solution[~large] = eliminated(wanted[~large] - shared.T @ (wanted[large] / divisor))
+        solution[large] = (wanted[large] - shared @ solution[~large]) / divisor
+        return scale * solution
 
     return solve
 
 
-def _factors(system: sparse.csc_array) -> Callable[[Floats], Floats]:
+def _factorize(system: sparse.csc_array) -> Callable[[Floats], Floats]:
     from scipy.sparse.linalg import splu  # noqa: PLC0415
 
     if not system.shape[0]:

@@ -42,15 +42,15 @@ class Family:
     def added(self, values: Floats) -> Floats:
         """The sum of the cells of each set."""
         inside = self.labels >= 0
-        found = np.bincount(self.labels[inside], weights=values[inside], minlength=len(self.totals))
-        return found.astype(np.float64)  # of no cell at all, the sums are whole numbers
+        set_sums = np.bincount(self.labels[inside], weights=values[inside], minlength=len(self.totals))
+        return set_sums.astype(np.float64)  # of no cell at all, the sums are whole numbers
 
     def spread(self, numbers: Floats) -> Floats:
         """The number of its set for each cell; 0 where a cell is in none."""
         if not len(numbers):
             return np.zeros(len(self.labels))
-        found: Floats = np.where(self.labels >= 0, numbers[self.labels], 0.0)
-        return found
+        spread_numbers: Floats = np.where(self.labels >= 0, numbers[self.labels], 0.0)
+        return spread_numbers
 
     def on(self, cells: Mask, totals: Floats) -> Family:
         """The same sets, of fewer cells, with other totals."""
@@ -76,10 +76,10 @@ class Sums:
 
     def spread(self, numbers: Floats) -> Floats:
         """For each cell, the numbers of all its sets added up."""
-        found = np.zeros(self.size)
+        spread_numbers = np.zeros(self.size)
         for family, own in zip(self.families, self.split(numbers), strict=True):
-            found += family.spread(own)
-        return found
+            spread_numbers += family.spread(own)
+        return spread_numbers
 
     def split(self, numbers: Floats) -> list[Floats]:
         """Numbers of all sets, for each family its own."""
@@ -111,13 +111,17 @@ class Sums:
             places.append(family.labels[inside] + first)
             cells.append(inside)
             first += len(family.totals)
-        rows, columns = (np.concatenate(each).astype(np.int32) for each in (places, cells))
+        rows, columns = (np.concatenate(arrays).astype(np.int32) for arrays in (places, cells))
         return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(first, self.size))
 
 
-def checked(values: Floats, variances: Floats, families: Sequence[Family]) -> Sums:
+def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Family]) -> Sums:
     """Refuse what is no table of numbers with variances."""
-    if values.ndim != 1 or values.shape != variances.shape or any(len(each.labels) != len(values) for each in families):
+    if (
+        values.ndim != 1
+        or values.shape != variances.shape
+        or any(len(family.labels) != len(values) for family in families)
+    ):
         raise QueryError("a table needs a number, a variance and a place in every family of sums for each cell.")
     if not (np.isfinite(values).all() and np.isfinite(variances).all() and (variances >= 0).all()):
         raise QueryError("a table can only be made consistent where every cell has a number and a variance.")
@@ -126,5 +130,7 @@ def checked(values: Floats, variances: Floats, families: Sequence[Family]) -> Su
 
 def is_near(one: Floats | float, other: Floats | float, tolerance: float) -> Mask:
     """Whether numbers differ by no more than rounding explains."""
-    found: Mask = np.abs(np.subtract(one, other)) <= tolerance * np.maximum(1.0, np.maximum(np.abs(one), np.abs(other)))
-    return found
+    is_close: Mask = np.abs(np.subtract(one, other)) <= tolerance * np.maximum(
+        1.0, np.maximum(np.abs(one), np.abs(other))
+    )
+    return is_close

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato._core.arrays import Codes, Counts, Mask, Places
-from sfumato._query.counting.query_workload import Workload, satisfied
+from sfumato._query.counting.query_workload import Workload, match_codes
 from sfumato._query.counting.record_blocks import Block
-from sfumato._records.bit_sets import WORD, Words, bit_count, packed, packed_columns
+from sfumato._records.bit_sets import WORD_BITS, BitWords, count_bits, pack_bits, pack_columns
 
 TOGETHER = 32
 """Combinations whose bits are counted in one call."""
@@ -30,14 +30,14 @@ class WordLayout:
 
     def __init__(self, symbols: Codes, size: int) -> None:
         counts = np.bincount(symbols, minlength=size)
-        words = -(-counts // WORD)
-        starts, firsts = np.cumsum(words) - words, np.cumsum(counts) - counts
+        word_counts = -(-counts // WORD_BITS)
+        starts, firsts = np.cumsum(word_counts) - word_counts, np.cumsum(counts) - counts
         self.rows, self.size, self.counts = len(symbols), size, counts
-        self.words = int(words.sum())
+        self.words = int(word_counts.sum())
         self.present = np.flatnonzero(counts)
         self.starts = starts[self.present]
-        self.index = np.full(self.words * WORD, len(symbols), dtype=np.int64)
-        targets = np.arange(len(symbols)) + np.repeat(starts * WORD - firsts, counts)
+        self.index = np.full(self.words * WORD_BITS, len(symbols), dtype=np.int64)
+        targets = np.arange(len(symbols)) + np.repeat(starts * WORD_BITS - firsts, counts)
         self.index[targets] = np.argsort(symbols, kind="stable")
 
 
@@ -45,10 +45,10 @@ FEW = 6
 """Combinations that are counted faster by looking at every record than by sorting them first."""
 
 
-def counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+def count_symbols(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
     """Some combinations at a time: how many of their records show each symbol."""
-    is_wasteful = size * WORD > 2 * block.rows  # most of the bits would only fill words up
-    way = row_counts if is_wasteful or len(wheres) <= FEW else symbol_counts
+    is_wasteful = size * WORD_BITS > 2 * block.rows  # most of the bits would only fill words up
+    way = count_row_symbols if is_wasteful or len(wheres) <= FEW else count_symbol_bits
     return way(work, block, wheres, size)
 
 
@@ -57,29 +57,29 @@ class Bitmaps:
 
     def __init__(self, work: Workload, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> None:
         self.work, self.codes, self.ranges = work, codes, ranges
-        self.known: dict[int, Words] = {}
+        self.known: dict[int, BitWords] = {}
 
-    def __getitem__(self, number: int) -> Words:
-        found = self.known.get(number)
-        if found is None:
-            found = self.known[number] = packed(mask_of(self.work, number, self.codes, self.ranges))
-        return found
+    def __getitem__(self, number: int) -> BitWords:
+        bitmap = self.known.get(number)
+        if bitmap is None:
+            bitmap = self.known[number] = pack_bits(mask_of(self.work, number, self.codes, self.ranges))
+        return bitmap
 
-    def combined(self, where: Sequence[int], buffer: Words) -> Words:
+    def combined(self, where: Sequence[int], buffer: BitWords) -> BitWords:
         """The records that satisfy all of several conditions."""
         first, *others = where
-        found = self[first]
+        bitmap = self[first]
         for number in others:
-            found = np.bitwise_and(found, self[number], out=buffer)
-        return found
+            bitmap = np.bitwise_and(bitmap, self[number], out=buffer)
+        return bitmap
 
 
-def chunks(work: Workload, wheres: Iterable[int], words: int) -> Iterator[list[int]]:
+def split_combinations(work: Workload, wheres: Iterable[int], word_count: int) -> Iterator[list[int]]:
     """Split combinations so that the bitmaps of each part fit into the memory; those alike stay together."""
-    most = max(MEMORY // (8 * max(words, 1)), 1)
+    most = max(MEMORY // (8 * max(word_count, 1)), 1)
     part: list[int] = []
     atoms: set[int] = set()
-    for number in sorted(wheres, key=lambda each: work.wheres[each]):
+    for number in sorted(wheres, key=lambda where: work.wheres[where]):
         atoms.update(work.wheres[number])
         if part and len(atoms) > most:
             yield part
@@ -89,31 +89,33 @@ def chunks(work: Workload, wheres: Iterable[int], words: int) -> Iterator[list[i
         yield part
 
 
-def arranged(work: Workload, block: Block, index: Places, wheres: Sequence[int]) -> tuple[list[Codes], dict[int, Mask]]:
+def arrange_records(
+    work: Workload, block: Block, index: Places, wheres: Sequence[int]
+) -> tuple[list[Codes], dict[int, Mask]]:
     """The codes and ranges of the records at each index; no condition holds where it is one more than the last."""
     used = {number for where in wheres for number in work.wheres[where]}
     columns = {work.atoms[number].column for number in used}
 
-    def taken(each: npt.NDArray[Any], filling: Any) -> npt.NDArray[Any]:
-        return np.append(each, each.dtype.type(filling)).take(index)
+    def taken(array: npt.NDArray[Any], filling: Any) -> npt.NDArray[Any]:
+        return np.append(array, array.dtype.type(filling)).take(index)
 
     codes = [
-        taken(each, column.size - 1) if number in columns else each
-        for number, (each, column) in enumerate(zip(block.codes, work.columns, strict=True))
+        taken(block_codes, column.size - 1) if number in columns else block_codes
+        for number, (block_codes, column) in enumerate(zip(block.codes, work.columns, strict=True))
     ]
     return codes, {number: taken(mask, False) for number, mask in block.ranges.items() if number in used}
 
 
-def arranged_bits(
+def arrange_bits(
     work: Workload, block: Block, index: Places, wheres: Sequence[int]
-) -> Iterator[tuple[list[int], Words]]:
+) -> Iterator[tuple[list[int], BitWords]]:
     """Some combinations at a time: a line of bits for each, whether the record at each index satisfies it."""
-    codes, ranges = arranged(work, block, index, wheres)
-    words = -(-len(index) // WORD)
-    together = max(min(TOGETHER, LINES_MEMORY // (8 * max(words, 1))), 1)
-    everything = packed(index < block.rows)
-    lines = np.empty((together, words), dtype=np.uint64)
-    for part in chunks(work, wheres, words):
+    codes, ranges = arrange_records(work, block, index, wheres)
+    word_count = -(-len(index) // WORD_BITS)
+    together = max(min(TOGETHER, LINES_MEMORY // (8 * max(word_count, 1))), 1)
+    everything = pack_bits(index < block.rows)
+    lines = np.empty((together, word_count), dtype=np.uint64)
+    for part in split_combinations(work, wheres, word_count):
         bitmaps = Bitmaps(work, codes, ranges)
         for first in range(0, len(part), together):
             some = part[first : first + together]
@@ -123,16 +125,18 @@ def arranged_bits(
             yield some, lines[: len(some)]
 
 
-def symbol_counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+def count_symbol_bits(
+    work: Workload, block: Block, wheres: Sequence[int], size: int
+) -> Iterator[tuple[list[int], Counts]]:
     """Count the bits of combined bitmaps."""
     if not wheres:
         return
     layout = WordLayout(block.shown, size)
-    codes, ranges = arranged(work, block, layout.index, wheres)
+    codes, ranges = arrange_records(work, block, layout.index, wheres)
     narrow = np.uint16 if layout.counts.max(initial=0) < 1 << 16 else np.uint32
     buffer = np.empty(layout.words, dtype=np.uint64)
     bits = np.empty((TOGETHER, layout.words), dtype=np.uint8)
-    for part in chunks(work, wheres, layout.words):
+    for part in split_combinations(work, wheres, layout.words):
         bitmaps = Bitmaps(work, codes, ranges)
         for first in range(0, len(part), TOGETHER):
             some = part[first : first + TOGETHER]
@@ -143,13 +147,15 @@ def symbol_counts(work: Workload, block: Block, wheres: Sequence[int], size: int
             yield some, counts
 
 
-def row_counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+def count_row_symbols(
+    work: Workload, block: Block, wheres: Sequence[int], size: int
+) -> Iterator[tuple[list[int], Counts]]:
     """Count the symbols of the selected records."""
     for number in wheres:
-        yield [number], np.bincount(block.shown[selected(work, block, number)], minlength=size)[np.newaxis]
+        yield [number], np.bincount(block.shown[select_records(work, block, number)], minlength=size)[np.newaxis]
 
 
-def selected(work: Workload, block: Block, where: int) -> npt.NDArray[np.int64]:
+def select_records(work: Workload, block: Block, where: int) -> npt.NDArray[np.int64]:
     """The records of a block that satisfy a combination of at least one condition, by their numbers."""
     first, *others = (mask_of(work, number, block.codes, block.ranges) for number in work.wheres[where])
     mask = first
@@ -163,22 +169,22 @@ def mask_of(work: Workload, number: int, codes: Sequence[Codes], ranges: Mapping
     atom = work.atoms[number]
     if atom.range is not None:
         return ranges[number]
-    return satisfied(codes[atom.column], atom, work.columns[atom.column].size)
+    return match_codes(codes[atom.column], atom, work.columns[atom.column].size)
 
 
-def member_counts(
+def count_members(
     work: Workload, block: Block, wanted: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
     """For each combination and its wanted places: its number, its records, and how many of their sets hold each."""
-    places = sorted({place for each in wanted.values() for place in each})
-    sets = dict(zip(places, packed_columns(block.shown, places), strict=True))
-    words = -(-block.rows // WORD)
-    everything = packed(np.ones(block.rows, dtype=np.bool_))
-    buffer, both = np.empty(words, dtype=np.uint64), np.empty(words, dtype=np.uint64)
-    for part in chunks(work, wanted, words):
+    places = sorted({place for wanted_places in wanted.values() for place in wanted_places})
+    sets = dict(zip(places, pack_columns(block.shown, places), strict=True))
+    word_count = -(-block.rows // WORD_BITS)
+    everything = pack_bits(np.ones(block.rows, dtype=np.bool_))
+    buffer, both = np.empty(word_count, dtype=np.uint64), np.empty(word_count, dtype=np.uint64)
+    for part in split_combinations(work, wanted, word_count):
         bitmaps = Bitmaps(work, block.codes, block.ranges)
         for number in part:
             where = work.wheres[number]
-            found = bitmaps.combined(where, buffer) if where else everything
-            counts = [bit_count(np.bitwise_and(found, sets[place], out=both)) for place in wanted[number]]
-            yield number, bit_count(found), wanted[number], np.array(counts, dtype=np.int64)
+            bitmap = bitmaps.combined(where, buffer) if where else everything
+            counts = [count_bits(np.bitwise_and(bitmap, sets[place], out=both)) for place in wanted[number]]
+            yield number, count_bits(bitmap), wanted[number], np.array(counts, dtype=np.int64)

@@ -16,34 +16,36 @@ SLICE_ROWS = 1 << 16
 """So many numbers stay in the cache of a core."""
 
 
-def volume(shape: Iterable[int]) -> float:
+def compute_volume(shape: Iterable[int]) -> float:
     """The number of cells, as a number that cannot overflow."""
     return math.prod(map(float, shape))
 
 
-def slices(rows: int) -> Iterator[slice]:
+def split_rows(rows: int) -> Iterator[slice]:
     """The rows of a block, some at a time."""
     return (slice(start, min(start + SLICE_ROWS, rows)) for start in range(0, rows, SLICE_ROWS))
 
 
-def keys(block: Block, columns: Sequence[int], shape: Sequence[int], rows: slice) -> Codes:
+def compute_keys(block: Block, columns: Sequence[int], shape: Sequence[int], rows: slice) -> Codes:
     """The cells of some records, in the narrowest type: numbers of one type are multiplied several at a time."""
-    kind = np.min_scalar_type(int(volume(shape)) - 1)
-    found = np.zeros(rows.stop - rows.start, dtype=kind)
+    kind = np.min_scalar_type(int(compute_volume(shape)) - 1)
+    cell_keys = np.zeros(rows.stop - rows.start, dtype=kind)
     for place, (column, size) in enumerate(zip(columns, shape, strict=True)):
         codes = block.codes[column][rows]
         if place == 0:
-            found = codes.astype(kind)
+            cell_keys = codes.astype(kind)
         else:
-            found *= kind.type(size)
-            found += codes if codes.dtype.itemsize <= kind.itemsize else codes.astype(kind)
-    return found
+            cell_keys *= kind.type(size)
+            cell_keys += codes if codes.dtype.itemsize <= kind.itemsize else codes.astype(kind)
+    return cell_keys
 
 
-def cells(work: Workload, wheres: Sequence[int], shape: Sequence[int]) -> tuple[Places, Places]:
+def list_cells(work: Workload, wheres: Sequence[int], shape: Sequence[int]) -> tuple[Places, Places]:
     """The cells that satisfy each combination of conditions on all these columns, and how many; none has a range."""
     codes = [[work.atoms[number].codes for number in work.wheres[where]] for where in wheres]
-    each = [list(product(*several)) for several in codes]
-    found = np.array([combined for several in each for combined in several], dtype=np.int64).reshape(-1, len(shape))
-    sizes = np.array([len(several) for several in each], dtype=np.int64)
-    return np.asarray(np.ravel_multi_index(tuple(found.T), tuple(shape))), sizes
+    products = [list(product(*several)) for several in codes]
+    combinations = np.array([combined for several in products for combined in several], dtype=np.int64).reshape(
+        -1, len(shape)
+    )
+    sizes = np.array([len(several) for several in products], dtype=np.int64)
+    return np.asarray(np.ravel_multi_index(tuple(combinations.T), tuple(shape))), sizes

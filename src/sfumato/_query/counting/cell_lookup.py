@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sfumato._core.arrays import Counts
-from sfumato._query.counting.cell_keys import cells, keys, slices, volume
+from sfumato._query.counting.cell_keys import compute_keys, compute_volume, list_cells, split_rows
 from sfumato._query.counting.query_workload import Workload
 from sfumato._query.counting.record_blocks import Block
 
@@ -23,11 +23,11 @@ class AskedCells:
         self, work: Workload, columns: Sequence[int], shape: tuple[int, ...], wheres: Sequence[int], symbols: int
     ) -> None:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols
-        asked, self.sizes = cells(work, wheres, shape)
-        self.cells, self.numbers = np.unique(asked, return_inverse=True)
+        asked_keys, self.sizes = list_cells(work, wheres, shape)
+        self.cells, self.numbers = np.unique(asked_keys, return_inverse=True)
         """The cells that are asked about, and which of them each cell of each combination is."""
         self.known = len(self.cells)
-        self.table = np.full(int(volume(shape)), self.known, dtype=np.min_scalar_type(self.known))
+        self.table = np.full(int(compute_volume(shape)), self.known, dtype=np.min_scalar_type(self.known))
         self.table[self.cells] = np.arange(self.known)
 
     @property
@@ -37,12 +37,12 @@ class AskedCells:
 
     def counted(self, block: Block) -> Counts:
         """How many records of a block are in each of these cells, by symbols."""
-        found = [np.zeros(0, dtype=np.int64)]
-        for rows in slices(block.rows):
-            numbers = self.table.take(keys(block, self.columns, self.shape, rows))
+        cell_counts = [np.zeros(0, dtype=np.int64)]
+        for rows in split_rows(block.rows):
+            numbers = self.table.take(compute_keys(block, self.columns, self.shape, rows))
             chosen = np.flatnonzero(numbers != self.known)
-            found.append(numbers[chosen].astype(np.int64) * self.symbols + block.shown[rows][chosen])
-        return np.bincount(np.concatenate(found), minlength=self.size)
+            cell_counts.append(numbers[chosen].astype(np.int64) * self.symbols + block.shown[rows][chosen])
+        return np.bincount(np.concatenate(cell_counts), minlength=self.size)
 
     def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
         """For each combination, how many of its records show each symbol."""
@@ -59,24 +59,26 @@ class SharedPair:
 
     def __init__(self, pair: tuple[int, int], shape: tuple[int, int], within: Sequence[AskedCells]) -> None:
         self.pair, self.shape, self.within = pair, shape, within
-        self.columns = {column for each in within for column in each.columns}
+        self.columns = {column for asked_cells in within for column in asked_cells.columns}
         self.is_asked = np.zeros(shape[0] * shape[1], dtype=np.bool_)
-        for each in within:
-            codes = dict(zip(each.columns, np.unravel_index(each.cells, each.shape), strict=True))
+        for asked_cells in within:
+            codes = dict(zip(asked_cells.columns, np.unravel_index(asked_cells.cells, asked_cells.shape), strict=True))
             self.is_asked[codes[pair[0]] * shape[1] + codes[pair[1]]] = True
 
     def counted(self, block: Block) -> Counts:
         """How many records of a block are in each of the cells of each set of columns, by symbols."""
-        found = [np.zeros(0, dtype=np.int64)]
-        for rows in slices(block.rows):
-            found.append(np.flatnonzero(self.is_asked.take(keys(block, self.pair, self.shape, rows))) + rows.start)
-        chosen = np.concatenate(found)
-        codes = [each.take(chosen) if column in self.columns else each for column, each in enumerate(block.codes)]
+        block_counts = [np.zeros(0, dtype=np.int64)]
+        for rows in split_rows(block.rows):
+            block_counts.append(
+                np.flatnonzero(self.is_asked.take(compute_keys(block, self.pair, self.shape, rows))) + rows.start
+            )
+        chosen = np.concatenate(block_counts)
+        codes = [item.take(chosen) if column in self.columns else item for column, item in enumerate(block.codes)]
         some = Block(len(chosen), codes, {}, block.shown.take(chosen))
-        return np.concatenate([each.counted(some) for each in self.within])
+        return np.concatenate([item.counted(some) for item in self.within])
 
     def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
         """For each combination, how many of its records show each symbol."""
-        ends = np.cumsum([each.size for each in self.within])
-        for each, mine in zip(self.within, np.split(counted, ends[:-1]), strict=True):
-            yield from each.answers(work, mine)
+        ends = np.cumsum([asked_cells.size for asked_cells in self.within])
+        for asked_cells, mine in zip(self.within, np.split(counted, ends[:-1]), strict=True):
+            yield from asked_cells.answers(work, mine)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from sfumato._core.cell_values import Scalar, Value
-from sfumato._records.sql_quoting import equals, quoted, spelt
+from sfumato._records.sql_quoting import format_plain_value, quote_name, write_equality
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class Range:
 
     def ends(self) -> dict[str, Scalar]:
         """The ends that are given, by the comparison that each stands for."""
-        given = {">=": self.at_least, ">": self.above, "<=": self.at_most, "<": self.below}
-        return {comparison: end for comparison, end in given.items() if end is not None}
+        bounds = {">=": self.at_least, ">": self.above, "<=": self.at_most, "<": self.below}
+        return {comparison: end for comparison, end in bounds.items() if end is not None}
 
 
 Condition = Scalar | Collection[Scalar] | Range
@@ -41,13 +41,16 @@ class CountQuery:
     @property
     def sql(self) -> str | None:
         """The conditions on the public columns as SQL."""
-        return " AND ".join(_sql(quoted(name), condition) for name, condition in self.where.items()) or None
+        return (
+            " AND ".join(_write_condition(quote_name(name), condition) for name, condition in self.where.items())
+            or None
+        )
 
 
-def _sql(name: str, condition: Condition) -> str:
+def _write_condition(name: str, condition: Condition) -> str:
     if isinstance(condition, Range):
-        ends = [f"{name} {comparison} {spelt(end)}" for comparison, end in condition.ends().items()]
+        ends = [f"{name} {comparison} {format_plain_value(end)}" for comparison, end in condition.ends().items()]
         return " AND ".join(ends) or "TRUE"
     if isinstance(condition, Collection) and not isinstance(condition, str):
-        return "(" + (" OR ".join(equals(name, value) for value in condition) or "FALSE") + ")"
-    return equals(name, condition)
+        return "(" + (" OR ".join(write_equality(name, value) for value in condition) or "FALSE") + ")"
+    return write_equality(name, condition)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from sfumato._query.counting.bitmap_counts import FEW
-from sfumato._query.counting.cell_keys import volume
+from sfumato._query.counting.cell_keys import compute_volume
 from sfumato._query.counting.cell_lookup import AskedCells, SharedPair
-from sfumato._query.counting.cube_counts import Cube, by_columns
+from sfumato._query.counting.cube_counts import Cube, group_by_columns
 from sfumato._query.counting.query_workload import Workload
 from sfumato._query.counting.record_blocks import Block
 
@@ -33,7 +33,7 @@ MOST_CELLS_READ = 64
 # Measured on one core, in nanoseconds; only their ratios matter.
 CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
 ASKED, TABLE_CELL, CHOSEN = 1.1, 1e-6, 6.0
-COMBINATION, WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
+COMBINATION, BITMAP_WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
 TAKEN = 2.0
 """For each column of each record that is chosen by a pair."""
 BITMAPS, BITMAP = 15.0, 0.06
@@ -58,38 +58,47 @@ class ChosenWays:
         return all(codes.max(initial=0) < size for codes, size in zip(block.codes, self.sizes, strict=True))
 
 
-def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> ChosenWays:
+def choose_ways(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> ChosenWays:
     """How to count combinations in blocks like this one; of the codes that are not asked about, only if they occur."""
     pricing = _Pricing(work, symbols, block)
     listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
     short = [where for where in wheres if listed.isdisjoint(work.wheres[where]) or _is_short(work, where)]
-    grouped = by_columns(work, short)
+    grouped = group_by_columns(work, short)
     ways: list[Way] = []
     rest: list[Columns] = []
     room = float(MOST_CELLS)
     for columns, served in pricing.covers(grouped):
-        cells, saved = pricing.cells(columns), sum(pricing.cheapest(each, grouped[each]) for each in served)
+        cells, saved = (
+            pricing.cells(columns),
+            sum(pricing.cheapest(column_set, grouped[column_set]) for column_set in served),
+        )
         if cells <= room and pricing.cube(columns) < saved:
-            mine = [where for each in served for where in grouped[each]]
+            mine = [where for column_set in served for where in grouped[column_set]]
             ways.append(Cube(columns, pricing.shape(columns), mine, symbols))
             room -= cells
         else:
             rest += served
     left = sorted(set(wheres).difference(short))
     tables = pricing.tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(left))
-    made = {each: AskedCells(work, each, pricing.shape(each), grouped[each], symbols) for each in tables}
+    cell_tables = {
+        column_set: AskedCells(work, column_set, pricing.shape(column_set), grouped[column_set], symbols)
+        for column_set in tables
+    }
     for pair, several, _ in pricing.shared_pairs({columns: grouped[columns] for columns in tables}):
         sizes = (pricing.sizes[pair[0]], pricing.sizes[pair[1]])
-        ways.append(SharedPair(pair, sizes, [made.pop(columns) for columns in several]))
-    ways += made.values()
-    left += [where for each in set(rest).difference(tables) for where in grouped[each]]
+        ways.append(SharedPair(pair, sizes, [cell_tables.pop(columns) for columns in several]))
+    ways += cell_tables.values()
+    left += [where for column_set in set(rest).difference(tables) for where in grouped[column_set]]
     return ChosenWays(ways, sorted(left), pricing.sizes)
 
 
 def _is_short(work: Workload, where: int) -> bool:
     """Whether a combination has no range, and few cells to add up."""
     atoms = [work.atoms[number] for number in work.wheres[where]]
-    return all(atom.range is None for atom in atoms) and volume(len(atom.codes) for atom in atoms) <= MOST_CELLS_READ
+    return (
+        all(atom.range is None for atom in atoms)
+        and compute_volume(len(atom.codes) for atom in atoms) <= MOST_CELLS_READ
+    )
 
 
 class _Pricing:
@@ -98,29 +107,31 @@ class _Pricing:
     def __init__(self, work: Workload, symbols: int, block: Block) -> None:
         self.work, self.symbols, self.rows = work, symbols, block.rows
         self.codes = {number: len(atom.codes) for number, atom in work.atoms.items()}
-        asked = [len(column.mentioned) for column in work.columns]
+        mentioned_counts = [len(column.mentioned) for column in work.columns]
         for atom in work.atoms.values():
-            asked[atom.column] = max(asked[atom.column], *(code + 1 for code in atom.codes), 1)
-        self.sizes = [max(size, int(codes.max(initial=0)) + 1) for size, codes in zip(asked, block.codes, strict=True)]
+            mentioned_counts[atom.column] = max(mentioned_counts[atom.column], *(code + 1 for code in atom.codes), 1)
+        self.sizes = [
+            max(size, int(codes.max(initial=0)) + 1) for size, codes in zip(mentioned_counts, block.codes, strict=True)
+        ]
 
     def shape(self, columns: Columns) -> tuple[int, ...]:
         return tuple(self.sizes[column] for column in columns)
 
     def cells(self, columns: Columns) -> float:
         """The cells of a cube, symbols included."""
-        return self.symbols * volume(self.shape(columns))
+        return self.symbols * compute_volume(self.shape(columns))
 
     def cube(self, columns: Columns) -> float:
         return CELL * self.cells(columns) + self.rows * (RECORD + RECORD_AND_COLUMN * len(columns))
 
     def table(self, columns: Columns, wheres: Sequence[int]) -> float:
-        size = volume(self.shape(columns))
+        size = compute_volume(self.shape(columns))
         share = min(len(wheres) / size, 1)
         return self.rows * (ASKED + RECORD_AND_COLUMN * len(columns) + TABLE_CELL * size + CHOSEN * share)
 
     def bitmaps(self, columns: Columns, wheres: Sequence[int]) -> float:
-        each = COMBINATION + self.rows / 64 * (WORD + WORD_AND_CONDITION * (len(columns) - 1))
-        return len(wheres) * each
+        price = COMBINATION + self.rows / 64 * (BITMAP_WORD + WORD_AND_CONDITION * (len(columns) - 1))
+        return len(wheres) * price
 
     def cheapest(self, columns: Columns, wheres: Sequence[int]) -> float:
         """Without a cube."""
@@ -144,40 +155,42 @@ class _Pricing:
 
     def fitting(self, several: Iterable[Columns]) -> list[Columns]:
         """The sets of columns whose tables there is room for; small ones first."""
-        found, room = [], float(MOST_CELLS)
-        for columns in sorted(several, key=lambda each: (volume(self.shape(each)), each)):
-            size = volume(self.shape(columns))
+        fitting_columns, room = [], float(MOST_CELLS)
+        for columns in sorted(several, key=lambda each: (compute_volume(self.shape(each)), each)):
+            size = compute_volume(self.shape(columns))
             if size <= min(room, LARGEST_TABLE):
-                found.append(columns)
+                fitting_columns.append(columns)
                 room -= size
-        return found
+        return fitting_columns
 
     def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
         """Pairs of columns by which records are chosen first, the sets of columns that have them, and what it saves."""
-        asked: dict[Pair, dict[Columns, set[Pair]]] = {}
+        pairs_by_columns: dict[Pair, dict[Columns, set[Pair]]] = {}
         for columns, wheres in grouped.items():
             for pair in combinations(columns, 2):
                 if pair != columns:
                     first, second = (columns.index(column) for column in pair)
                     conditions = {(where[first], where[second]) for where in map(self.work.wheres.__getitem__, wheres)}
-                    asked.setdefault(pair, {})[columns] = conditions
+                    pairs_by_columns.setdefault(pair, {})[columns] = conditions
         prices = {columns: self.table(columns, wheres) for columns, wheres in grouped.items()}
-        promising = sorted(asked, key=lambda pair: self.saved(pair, asked[pair], prices), reverse=True)
-        found: list[tuple[Pair, list[Columns], float]] = []
+        promising = sorted(
+            pairs_by_columns, key=lambda pair: self.saved(pair, pairs_by_columns[pair], prices), reverse=True
+        )
+        priced_pairs: list[tuple[Pair, list[Columns], float]] = []
         done: set[Columns] = set()
         for pair in promising:
-            several = {columns: pairs for columns, pairs in asked[pair].items() if columns not in done}
+            several = {columns: pairs for columns, pairs in pairs_by_columns[pair].items() if columns not in done}
             saved = self.saved(pair, several, prices) if several else 0.0
             if saved > 0:
-                found.append((pair, list(several), saved))
+                priced_pairs.append((pair, list(several), saved))
                 done.update(several)
-        return found
+        return priced_pairs
 
     def saved(self, pair: Pair, asked: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]) -> float:
         """What is saved if only those records are looked at that have one of the asked pairs."""
         codes = self.codes
         cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*asked.values()))
-        share = min(cells / volume(self.shape(pair)), 1)
+        share = min(cells / compute_volume(self.shape(pair)), 1)
         taken = 1 + len({column for columns in asked for column in columns})
         first = self.rows * (ASKED + 2 * RECORD_AND_COLUMN + TAKEN * taken * share)
         return (1 - share) * sum(prices[columns] for columns in asked) - first

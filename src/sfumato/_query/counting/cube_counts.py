@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from sfumato._core.arrays import Counts
-from sfumato._query.counting.cell_keys import keys, slices, volume
+from sfumato._query.counting.cell_keys import compute_keys, compute_volume, split_rows
 from sfumato._query.counting.query_workload import Workload
 from sfumato._query.counting.record_blocks import Block
 
@@ -21,25 +21,25 @@ class Cube:
 
     def __init__(self, columns: tuple[int, ...], shape: tuple[int, ...], wheres: Sequence[int], symbols: int) -> None:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols
-        self.size = int(volume(shape)) * symbols
+        self.size = int(compute_volume(shape)) * symbols
 
     def counted(self, block: Block) -> Counts:
         """How many records of a block are in each cell."""
-        found, kind = np.empty(block.rows, dtype=np.int64), np.min_scalar_type(self.size)
-        for rows in slices(block.rows):
-            cells = keys(block, self.columns, self.shape, rows).astype(kind)
+        cell_keys, kind = np.empty(block.rows, dtype=np.int64), np.min_scalar_type(self.size)
+        for rows in split_rows(block.rows):
+            cells = compute_keys(block, self.columns, self.shape, rows).astype(kind)
             cells *= kind.type(self.symbols)
             cells += block.shown[rows].astype(kind)
-            found[rows] = cells
-        return np.bincount(found, minlength=self.size)
+            cell_keys[rows] = cells
+        return np.bincount(cell_keys, minlength=self.size)
 
     def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
         """For the combinations of each set of columns: how many of their records show each symbol."""
         margins: dict[tuple[int, ...], Counts] = {self.columns: counted.reshape(*self.shape, self.symbols)}
-        grouped = by_columns(work, self.wheres)
+        grouped = group_by_columns(work, self.wheres)
         lists = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
         for columns in sorted(grouped, key=len, reverse=True):
-            margin = margins[columns] = _margin(margins, columns)
+            margin = margins[columns] = _compute_margin(margins, columns)
             simple = [where for where in grouped[columns] if lists.isdisjoint(work.wheres[where])]
             codes = [[work.atoms[atom].codes[0] for atom in work.wheres[where]] for where in simple]
             if simple:
@@ -50,14 +50,17 @@ class Cube:
                 yield [where], margin[tuple(cells)].sum(axis=0)[np.newaxis]
 
 
-def _margin(margins: Mapping[tuple[int, ...], Counts], columns: tuple[int, ...]) -> Counts:
+def _compute_margin(margins: Mapping[tuple[int, ...], Counts], columns: tuple[int, ...]) -> Counts:
     """The counts by fewer columns, added up from the smallest counts that have them."""
-    source = min((each for each in margins if set(columns) <= set(each)), key=lambda each: margins[each].size)
+    source = min(
+        (margin_columns for margin_columns in margins if set(columns) <= set(margin_columns)),
+        key=lambda margin_columns: margins[margin_columns].size,
+    )
     others = tuple(place for place, column in enumerate(source) if column not in columns)
     return margins[source].sum(axis=others) if others else margins[source]
 
 
-def by_columns(work: Workload, wheres: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
+def group_by_columns(work: Workload, wheres: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
     """Combinations by the columns that they name, in the order of the columns."""
     grouped: dict[tuple[int, ...], list[int]] = {}
     for where in wheres:

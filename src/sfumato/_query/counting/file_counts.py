@@ -21,10 +21,10 @@ from sfumato._core.arrays import Counts
 from sfumato._core.object_store import File
 from sfumato._engines.engine import Engine
 from sfumato._query.counting import bitmap_counts
-from sfumato._query.counting.counting_strategy import ChosenWays, Way, chosen
+from sfumato._query.counting.counting_strategy import ChosenWays, Way, choose_ways
 from sfumato._query.counting.cube_counts import Cube
 from sfumato._query.counting.query_workload import Workload
-from sfumato._query.counting.record_blocks import BLOCK_ROWS, Block, BlockMaker, batches, rows_of
+from sfumato._query.counting.record_blocks import BLOCK_ROWS, Block, BlockMaker, read_batches, rows_of
 from sfumato._records import Reader
 
 Result = TypeVar("Result")
@@ -59,13 +59,13 @@ class FileCounter:
 
     def _batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         """The columns of the records that are needed."""
-        return batches(files, self.schema, [*(column.name for column in self.work.columns), *self.names])
+        return read_batches(files, self.schema, [*(column.name for column in self.work.columns), *self.names])
 
     def symbols(self, size: int, files: Sequence[File]) -> Counts:
         """For each condition, how many of its records show each symbol."""
         rows, make = rows_of(files), BlockMaker(self.work, self.read)
         counting = SymbolCounting(self.work, size)
-        _each(lambda batch: counting.add(make(batch)), self._batches(files), rows)
+        _process_batches(lambda batch: counting.add(make(batch)), self._batches(files), rows)
         return counting.counts()
 
     def members(self, size: int, listed: Mapping[int, Sequence[int]], files: Sequence[File]) -> tuple[Counts, Counts]:
@@ -75,13 +75,13 @@ class FileCounter:
         make, lock = BlockMaker(self.work, self.read), Lock()
 
         def add(batch: pa.RecordBatch) -> None:
-            found = list(bitmap_counts.member_counts(self.work, make(batch), listed))
+            member_counts = list(bitmap_counts.count_members(self.work, make(batch), listed))
             with lock:
-                for where, selected, members, held in found:
+                for where, selected, members, set_counts in member_counts:
                     rows[where] += selected
-                    counts[where, members] += held
+                    counts[where, members] += set_counts
 
-        _each(add, self._batches(files), rows_of(files))
+        _process_batches(add, self._batches(files), rows_of(files))
         return counts, rows
 
     def kept(self, files: Sequence[File]) -> list[Block]:
@@ -108,10 +108,10 @@ class SymbolCounting:
     def add(self, block: Block) -> None:
         """Count the records of a block."""
         with self.lock:
-            made = self.ways = self.ways or chosen(self.work, self.conditions, self.size, block)
-        left = made.left
-        if made.holds(block):
-            for way in made.ways:
+            chosen_ways = self.ways = self.ways or choose_ways(self.work, self.conditions, self.size, block)
+        left = chosen_ways.left
+        if chosen_ways.holds(block):
+            for way in chosen_ways.ways:
                 cells = way.counted(block)
                 with self.lock:
                     self._keep(way, cells)
@@ -121,15 +121,15 @@ class SymbolCounting:
             shown = np.bincount(block.shown, minlength=self.size).astype(self.found.dtype)
             with self.lock:
                 self.found[self.everything] += shown
-        for numbers, counts in bitmap_counts.counts(self.work, block, left, self.size):
+        for numbers, counts in bitmap_counts.count_symbols(self.work, block, left, self.size):
             with self.lock:
                 self.found[numbers] += counts
 
     def _keep(self, way: Way, cells: Counts) -> None:
         """Add up what was counted: the cells of a cube as they are, because they answer more than one could write."""
         if isinstance(way, Cube):
-            known = self.cubes.get(way)
-            self.cubes[way] = cells if known is None else np.add(known, cells, out=known)
+            cube = self.cubes.get(way)
+            self.cubes[way] = cells if cube is None else np.add(cube, cells, out=cube)
         else:
             self._answer(way, cells)
 
@@ -144,7 +144,7 @@ class SymbolCounting:
         return self.found
 
 
-def _each(work: Callable[[pa.RecordBatch], None], read: Iterable[pa.RecordBatch], rows: int) -> None:
+def _process_batches(work: Callable[[pa.RecordBatch], None], read: Iterable[pa.RecordBatch], rows: int) -> None:
     """Work on every batch; on several at a time if there are several."""
     if rows <= BLOCK_ROWS:
         for batch in read:
@@ -157,5 +157,5 @@ def _each(work: Callable[[pa.RecordBatch], None], read: Iterable[pa.RecordBatch]
             waiting.append(pool.submit(work, batch))
             if len(waiting) > workers:
                 waiting.popleft().result()
-        for each in waiting:
-            each.result()
+        for future in waiting:
+            future.result()

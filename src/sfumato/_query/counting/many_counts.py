@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Counts, Places
-from sfumato._query.answering import method_of
+from sfumato._query.answering import find_method
 from sfumato._query.counting import bitmap_counts
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.file_counts import FileCounter, RecordFiles, SymbolCounting
-from sfumato._query.counting.query_workload import Workload, taken_apart
-from sfumato._query.counting.record_blocks import Block, schema_of
+from sfumato._query.counting.query_workload import Workload, build_workload
+from sfumato._query.counting.record_blocks import Block, read_record_schema
 from sfumato._query.estimate import Estimates
 from sfumato._records import Reader
-from sfumato._records.bit_sets import Words
+from sfumato._records.bit_sets import BitWords
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
@@ -46,15 +46,15 @@ def count_many(
     The folder has the tables beside the records; and the records too, unless it is said where they are and who counts.
     """
     for query in queries:
-        given: object = query
-        if not (isinstance(given, CountQuery) and isinstance(given.where, Mapping)):
+        candidate: object = query
+        if not (isinstance(candidate, CountQuery) and isinstance(candidate.where, Mapping)):
             raise QueryError(
                 f"{query!r} is no query that can be counted with others: write CountQuery(where={{'sex': 'F'}}, "
                 "values=['HIV'])."
             )
-    records, way = records or RecordFiles(manifest.paths(folder)), method_of(manifest, method)
-    schema = schema_of(records.files, manifest)
-    work = taken_apart(queries, manifest, schema)
+    records, way = records or RecordFiles(manifest.paths(folder)), find_method(manifest, method)
+    schema = read_record_schema(records.files, manifest)
+    work = build_workload(queries, manifest, schema)
     whole = None
     if way.needs_whole:
         everything = replace(work, columns=[], atoms={}, wheres=[()])
@@ -68,29 +68,29 @@ def count_many(
         counter = BlockCounter(part, manifest, records, schema, every_member=way.needs_whole)
         tally = manifest.shown.counted(counter, manifest.naming, folder)
         tally = tally.beside(whole, tally.holdings)
-        for groups, sets in _by_wheres(part):
+        for groups, sets in _group_by_wheres(part):
             mine = tally.take(part.where_of[groups[0]])
-            found = (
+            estimates = (
                 [Moments.exact(mine.rows.astype(np.float64))]
                 if sets is None
                 else way.count(manifest.design, mine, sets)
             )
-            for group, moments in zip(groups, found, strict=True):
+            for group, moments in zip(groups, estimates, strict=True):
                 empty[numbers[group]] = mine.rows == 0
                 pieces.append((numbers[group], moments))
     order = np.argsort(np.concatenate([np.zeros(0, dtype=np.int64), *(group for group, _ in pieces)]), kind="stable")
-    joined = Moments.joined([found for _, found in pieces]).take(order)
+    joined = Moments.joined([estimates for _, estimates in pieces]).take(order)
     has_conditions = np.array([bool(work.wheres[where]) for where in work.where_of.tolist()], dtype=np.bool_)
     return Estimates(joined, way.words, way.assumption, way.note, empty & has_conditions)
 
 
-def _by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:
+def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:
     """Sets of values that are asked for under the same conditions, and the queries of each in the same order.
 
     What an estimator learns of the records of a condition is learnt once for all these sets; and of no set nothing.
     """
     alike: dict[bytes, tuple[list[Places], list[Places]]] = {}
-    for group, places in _by_set(work):
+    for group, places in _group_by_set(work):
         if places is None:
             yield [group], None
             continue
@@ -100,7 +100,7 @@ def _by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | No
     yield from alike.values()
 
 
-def _by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
+def _group_by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
     """The queries of each set of values, by their conditions."""
     order = np.lexsort((work.where_of, work.set_of))
     present, starts = np.unique(work.set_of[order], return_index=True)
@@ -147,17 +147,23 @@ class BlockCounter:
 
     def kept(self, read: Reader) -> KeptRecords:
         """All records in one block: what belongs together may stand anywhere."""
-        found = [block for blocks in self.records.each(self._file_counter(read).kept) for block in blocks]
-        shown = np.concatenate([np.zeros(0, dtype=np.int64), *(block.shown for block in found)])
+        all_blocks = [block for blocks in self.records.each(self._file_counter(read).kept) for block in blocks]
+        shown = np.concatenate([np.zeros(0, dtype=np.int64), *(block.shown for block in all_blocks)])
         return KeptRecords(
             self.work,
             Block(
                 len(shown),
-                [np.concatenate([block.codes[number] for block in found]) for number in range(len(self.work.columns))]
-                if found
+                [
+                    np.concatenate([block.codes[number] for block in all_blocks])
+                    for number in range(len(self.work.columns))
+                ]
+                if all_blocks
                 else [],
-                {number: np.concatenate([block.ranges[number] for block in found]) for number in found[0].ranges}
-                if found
+                {
+                    number: np.concatenate([block.ranges[number] for block in all_blocks])
+                    for number in all_blocks[0].ranges
+                }
+                if all_blocks
                 else {},
                 shown,
             ),
@@ -186,23 +192,25 @@ class KeptRecords:
 
     def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
         """Each set of places that is asked for, and the numbers of the conditions under which it is."""
-        for group, places in _by_set(self.work):
+        for group, places in _group_by_set(self.work):
             if places is not None:
                 yield places, np.unique(self.work.where_of[group]).tolist()
 
-    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
         """Some of these conditions at a time: a line of bits each, whether the record at each index satisfies it."""
-        return bitmap_counts.arranged_bits(self.work, self.block, index, wheres)
+        return bitmap_counts.arrange_bits(self.work, self.block, index, wheres)
 
     def among(self, rows: Places, codes: Codes) -> KeptRecords:
         """Some of the records, with what they shall show."""
         block = self.block
         ranges = {number: mask[rows] for number, mask in block.ranges.items()}
-        return KeptRecords(self.work, Block(len(rows), [each[rows] for each in block.codes], ranges, codes))
+        return KeptRecords(
+            self.work, Block(len(rows), [codes_array[rows] for codes_array in block.codes], ranges, codes)
+        )
 
     def counted(self, where: int, size: int) -> Counts:
         """How many records of one condition show each code."""
         shown = self.block.shown
         if self.work.wheres[where]:
-            shown = shown[bitmap_counts.selected(self.work, self.block, where)]
+            shown = shown[bitmap_counts.select_records(self.work, self.block, where)]
         return np.bincount(shown, minlength=size)

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Places
-from sfumato._core.cell_values import Scalar, Value, display, field_type, plain_type
+from sfumato._core.cell_values import Scalar, Value, display, field_type, simplify_type
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
-from sfumato._query.impossible_literals import missing_value, no_range, no_value
+from sfumato._query.impossible_literals import describe_missing_value, explain_missing_range, explain_missing_value
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Bins, no_column
+from sfumato._request.schema import Bins, explain_missing_column
 from sfumato.errors import QueryError
 
 _FITTING: Mapping[str, tuple[type, ...]] = {
@@ -62,8 +62,8 @@ class AskedColumn:
         """The code of a value, -1 for the missing one (it is known only in the end); None if no record can have it."""
         if value is None:
             return -1
-        given = self.fitting(value)
-        return None if given is None else self.mentioned.setdefault(given, len(self.mentioned))
+        converted = self.fitting(value)
+        return None if converted is None else self.mentioned.setdefault(converted, len(self.mentioned))
 
     def put_in_order(self) -> list[int]:
         """Number the mentioned values in their order, as releases list them; the new codes, that of the missing last.
@@ -72,9 +72,9 @@ class AskedColumn:
         """
         order = sorted(self.mentioned)  # type: ignore[type-var]
         place = {value: code for code, value in enumerate(order)}
-        found = [place[value] for value in self.mentioned]
+        ordered_codes = [place[value] for value in self.mentioned]
         self.mentioned = place
-        return [*found, self.missing]
+        return [*ordered_codes, self.missing]
 
     def fitting(self, value: Scalar) -> Scalar:
         """The value as the column would hold it; None if it cannot."""
@@ -83,14 +83,14 @@ class AskedColumn:
             is_whole = math.isfinite(value) and value == int(value)  # type: ignore[arg-type]
             return int(value) if is_whole else None  # type: ignore[arg-type]
         if pa.types.is_timestamp(self.kind) and isinstance(value, datetime.date):
-            value = moment(value, self.kind)
+            value = convert_moment(value, self.kind)
         if pa.types.is_decimal(self.kind) and isinstance(value, float):
             value = Decimal(repr(value))
         try:
-            found: Scalar = pa.scalar(value, self.kind).as_py()
+            converted: Scalar = pa.scalar(value, self.kind).as_py()
         except (pa.ArrowException, OverflowError, ValueError):
             return None
-        return found + 0.0 if isinstance(found, float) else found  # zero has one sign
+        return converted + 0.0 if isinstance(converted, float) else converted  # zero has one sign
 
     def check(self, value: Scalar) -> None:
         """Refuse a value that is of another kind than the column: it is a mistake, not a count of zero."""
@@ -147,7 +147,7 @@ class Workload:
         return tuple([atom >> COLUMN_SHIFT for atom in self.wheres[where]])
 
 
-def taken_apart(queries: Sequence[CountQuery], manifest: Manifest, schema: pa.Schema) -> Workload:
+def build_workload(queries: Sequence[CountQuery], manifest: Manifest, schema: pa.Schema) -> Workload:
     """Number everything that the queries have in common."""
     reader = _QueryReader(manifest, schema)
     pairs = np.array([reader.query(query) for query in queries], dtype=np.int64).reshape(-1, 2)
@@ -172,30 +172,30 @@ class _QueryReader:
 
     def query(self, query: CountQuery) -> tuple[int, int]:
         """The number of the query's combination of conditions, and that of its set of values."""
-        known = self.known
+        atom_numbers = self.known
         if self.levels and any(str(name).lower() in self.levels for name in query.where):
             query = self._by_values(query)
         try:
-            atoms = [known[item] for item in query.where.items()]
+            atoms = [atom_numbers[item] for item in query.where.items()]
         except (KeyError, TypeError):  # a condition that is new, or a list
             atoms = [self._number(*item) for item in query.where.items()]
         atoms.sort()
         where = self.wheres.setdefault(tuple(atoms), len(self.wheres))
         values = query.values
         if values is not None and not isinstance(values, tuple):
-            values = _as_listed(values)
+            values = _make_value_tuple(values)
         try:
-            found = self.known_sets.get(values)
+            set_number = self.known_sets.get(values)
         except TypeError as error:
             raise QueryError(_NO_VALUES) from error
-        if found is None:
-            found = self.known_sets[values] = len(self.sets)
+        if set_number is None:
+            set_number = self.known_sets[values] = len(self.sets)
             self.sets.append(None if values is None else self._wanted(values))
-        return where, found
+        return where, set_number
 
     def _by_values(self, query: CountQuery) -> CountQuery:
         """The query with its conditions on levels of the sensitive column as values to look for."""
-        values = None if query.values is None else self._wanted(_as_listed(query.values))
+        values = None if query.values is None else self._wanted(_make_value_tuple(query.values))
         places = list(range(len(self.places))) if values is None else values.tolist()
         where: dict[str, Condition] = {}
         for name, condition in query.where.items():
@@ -205,9 +205,9 @@ class _QueryReader:
                 continue
             if isinstance(condition, Range):
                 raise QueryError(f"{name!r} is a level: name the groups to look for, not a range.")
-            named = _listed(condition)
+            named = _list_condition_values(condition)
             if unknown := [group for group in named if group not in groups]:
-                raise QueryError(missing_value(display(unknown[0]), name, groups, "group"))
+                raise QueryError(describe_missing_value(display(unknown[0]), name, groups, "group"))
             places = [place for place in places if groups[place] in named]
         if not places:
             raise QueryError(f"no value of {self.manifest.sensitive_name!r} satisfies the condition.")
@@ -216,21 +216,21 @@ class _QueryReader:
     def _number(self, name: str, condition: Condition) -> int:
         try:
             key = (name, condition if isinstance(condition, Hashable) else tuple(condition))
-            found = self.known.get(key)
+            atom_number = self.known.get(key)
         except TypeError as error:  # of several values, one is several again
             raise QueryError(
                 f"{condition!r} cannot be compared with {name!r}: give a value, several, or a Range."
             ) from error
-        if found is None:
-            found = self.known[key] = self._atom(name, condition)
-        return found
+        if atom_number is None:
+            atom_number = self.known[key] = self._atom(name, condition)
+        return atom_number
 
     def final_atoms(self) -> dict[int, Atom]:
         """The conditions, now that all values of a column are known, and so their codes and the missing one's."""
         codes = [column.put_in_order() for column in self.columns]
         return {
-            number: Atom(each.column, tuple(sorted(codes[each.column][code] for code in each.codes)), each.range)
-            for number, each in self.atoms.items()
+            number: Atom(atom.column, tuple(sorted(codes[atom.column][code] for code in atom.codes)), atom.range)
+            for number, atom in self.atoms.items()
         }
 
     def _atom(self, name: str, condition: Condition) -> int:
@@ -243,7 +243,7 @@ class _QueryReader:
                 column.check(end)
             atom = Atom(place, range=condition)
         else:
-            codes = {column.code(value) for value in _listed(condition)}
+            codes = {column.code(value) for value in _list_condition_values(condition)}
             atom = Atom(place, tuple(sorted(code for code in codes if code is not None)))
         number = (place << COLUMN_SHIFT) + len(self.atoms)
         self.atoms[number] = atom
@@ -251,22 +251,22 @@ class _QueryReader:
 
     def _column(self, name: str) -> int:
         name = str(name)
-        found = self.names.get(name.lower())
-        if found is None:
-            if name.lower() in {each.lower() for each in self.manifest.sensitive}:
+        column_number = self.names.get(name.lower())
+        if column_number is None:
+            if name.lower() in {sensitive_name.lower() for sensitive_name in self.manifest.sensitive}:
                 raise QueryError(f"{name!r} is sensitive: name the values to look for, not a condition.")
-            raise QueryError(no_column(name, self.names.values(), "the release has no public column"))
-        if found not in self.numbers:
-            self.numbers[found] = len(self.columns)
-            self.columns.append(AskedColumn(found, plain_type(self.schema.field(found).type)))
-        return self.numbers[found]
+            raise QueryError(explain_missing_column(name, self.names.values(), "the release has no public column"))
+        if column_number not in self.numbers:
+            self.numbers[column_number] = len(self.columns)
+            self.columns.append(AskedColumn(column_number, simplify_type(self.schema.field(column_number).type)))
+        return self.numbers[column_number]
 
     def _wanted(self, values: tuple[Value, ...]) -> Places | None:
         if not values:
             raise QueryError(_NO_VALUES)
         for value in values:
             if value not in self.places:
-                raise no_value(value, self.manifest)
+                raise explain_missing_value(value, self.manifest)
         places = np.unique(np.array([self.places[value] for value in values], dtype=np.int64))
         return None if len(places) == len(self.places) else places
 
@@ -274,22 +274,22 @@ class _QueryReader:
 _NO_VALUES = "name at least one value to look for, in a list; or none at all, to count every record."
 
 
-def _as_listed(values: Iterable[Value]) -> tuple[Value, ...]:
+def _make_value_tuple(values: Iterable[Value]) -> tuple[Value, ...]:
     """The values to look for; a text is one, and not its letters."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise QueryError(_NO_VALUES)
     return tuple(values)
 
 
-def moment(given: datetime.date, kind: pa.DataType) -> datetime.datetime:
+def convert_moment(date: datetime.date, kind: pa.DataType) -> datetime.datetime:
     """A date or a time to compare with a column of times: a date is its midnight, and what has no offset is in UTC."""
-    found = given if isinstance(given, datetime.datetime) else datetime.datetime.combine(given, datetime.time())
+    converted = date if isinstance(date, datetime.datetime) else datetime.datetime.combine(date, datetime.time())
     if kind.tz is None:
-        return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
-    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+        return converted if converted.tzinfo is None else converted.astimezone(datetime.UTC).replace(tzinfo=None)
+    return converted if converted.tzinfo is not None else converted.replace(tzinfo=datetime.UTC)
 
 
-def _listed(condition: Scalar | Collection[Scalar]) -> Collection[Scalar]:
+def _list_condition_values(condition: Scalar | Collection[Scalar]) -> Collection[Scalar]:
     """The values that a condition names: one, or several."""
     is_one = isinstance(condition, str | bytes) or not isinstance(condition, Collection)
     return (condition,) if is_one else condition  # type: ignore[return-value]
@@ -298,16 +298,16 @@ def _listed(condition: Scalar | Collection[Scalar]) -> Collection[Scalar]:
 def _check_ranges(column: AskedColumn, condition: Condition, bins: Bins) -> None:
     """Refuse what is none of the ranges of a column that was published in ranges."""
     if isinstance(condition, Range):
-        known = ", ".join(map(repr, bins.labels))
-        raise QueryError(f"{column.name!r} was published in ranges: name those to look for; it has {known}.")
-    for value in _listed(condition):
+        labels = ", ".join(map(repr, bins.labels))
+        raise QueryError(f"{column.name!r} was published in ranges: name those to look for; it has {labels}.")
+    for value in _list_condition_values(condition):
         if value is not None:
             column.check(value)
             if value not in bins.labels:
-                raise no_range(str(value), column.name, bins)
+                raise explain_missing_range(str(value), column.name, bins)
 
 
-def satisfied(codes: Codes, atom: Atom, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def match_codes(codes: Codes, atom: Atom, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which codes satisfy a condition that lists codes."""
     if len(atom.codes) == 1:
         return np.asarray(codes == atom.codes[0])

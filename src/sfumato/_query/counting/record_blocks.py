@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Mask
-from sfumato._core.cell_values import Scalar, plain_type
-from sfumato._core.object_store import Address, File, readable
+from sfumato._core.cell_values import Scalar, simplify_type
+from sfumato._core.object_store import Address, File, open_for_arrow
 from sfumato._query.counting.count_queries import Range
-from sfumato._query.counting.query_workload import AskedColumn, Workload, moment
+from sfumato._query.counting.query_workload import AskedColumn, Workload, convert_moment
 from sfumato._records import Reader
-from sfumato._records.column_codes import coded
+from sfumato._records.column_codes import encode_values
 from sfumato._release.file_validation import check_table
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError, ReleaseFormatError
@@ -42,15 +42,15 @@ class Block:
     """The symbol or the bucket of each record; or a row of zeros and ones for each set."""
 
 
-def schema_of(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
+def read_record_schema(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
     """The columns of the records, if all are there that the release speaks of; files have the same ones."""
     path = paths[0]
     try:
-        schema = pq.read_schema(readable(path))
+        schema = pq.read_schema(open_for_arrow(path))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path) from error
+        raise _explain_unreadable(path) from error
     if not {*manifest.public, *manifest.shown_names} <= set(schema.names):
-        raise _unreadable(path)
+        raise _explain_unreadable(path)
     return schema
 
 
@@ -59,11 +59,11 @@ def rows_of(paths: Sequence[File]) -> int:
     rows = 0
     for path in paths:
         try:
-            metadata = pq.read_metadata(readable(path))
+            metadata = pq.read_metadata(open_for_arrow(path))
             if isinstance(path, Address):
                 check_table(path.name, metadata, path.size)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise error if isinstance(error, ReleaseFormatError) else _unreadable(path) from error
+            raise error if isinstance(error, ReleaseFormatError) else _explain_unreadable(path) from error
         rows += int(metadata.num_rows)
     return rows
 
@@ -86,9 +86,9 @@ class BlockMaker:
         arrays = [batch.column(column.name) for column in work.columns]
         return Block(
             batch.num_rows,
-            [coded(array, wanted) for array, wanted in zip(arrays, self.values, strict=True)],
+            [encode_values(array, wanted) for array, wanted in zip(arrays, self.values, strict=True)],
             {
-                number: within(arrays[atom.column], work.columns[atom.column], atom.range)
+                number: find_in_range(arrays[atom.column], work.columns[atom.column], atom.range)
                 for number, atom in work.atoms.items()
                 if atom.range is not None
             },
@@ -96,18 +96,18 @@ class BlockMaker:
         )
 
 
-def batches(paths: Sequence[File], schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_batches(paths: Sequence[File], schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The named columns, texts by their dictionaries."""
-    texts = [field.name for field in schema if pa.types.is_string(plain_type(field.type))]
+    texts = [field.name for field in schema if pa.types.is_string(simplify_type(field.type))]
     for path in paths:
         try:
-            with pq.ParquetFile(readable(path), read_dictionary=texts) as file:
+            with pq.ParquetFile(open_for_arrow(path), read_dictionary=texts) as file:
                 yield from file.iter_batches(BLOCK_ROWS, columns=list(dict.fromkeys(names)))
         except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
-            raise _unreadable(path) from error
+            raise _explain_unreadable(path) from error
 
 
-def _unreadable(path: File) -> ReleaseFormatError:
+def _explain_unreadable(path: File) -> ReleaseFormatError:
     return ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.")
 
 
@@ -116,32 +116,32 @@ def _unreadable(path: File) -> ReleaseFormatError:
 _COMPARISONS = {">=": pc.greater_equal, ">": pc.greater, "<=": pc.less_equal, "<": pc.less}
 
 
-def within(array: pa.Array, column: AskedColumn, asked: Range) -> Mask:
+def find_in_range(array: pa.Array, column: AskedColumn, asked_range: Range) -> Mask:
     """Whether each record lies in a range; a missing value lies in none that has an end."""
-    if not asked.ends():
+    if not asked_range.ends():
         return np.ones(len(array), dtype=np.bool_)
     is_encoded = pa.types.is_dictionary(array.type)
     values = (array.dictionary if is_encoded else array).cast(column.kind)
     inside = np.ones(len(values), dtype=np.bool_)
-    for comparison, end in asked.ends().items():
-        inside &= _compared(comparison, values, end, column)
+    for comparison, end in asked_range.ends().items():
+        inside &= _compare_values(comparison, values, end, column)
     if not is_encoded:
         return inside
     indices = array.indices.fill_null(len(values)) if array.indices.null_count else array.indices
     return np.asarray(np.append(inside, False).take(indices.to_numpy(zero_copy_only=False)))
 
 
-def _compared(comparison: str, values: pa.Array, end: Scalar, column: AskedColumn) -> Mask:
+def _compare_values(comparison: str, values: pa.Array, end: Scalar, column: AskedColumn) -> Mask:
     try:
-        found = _COMPARISONS[comparison](values, _end(end, column.kind))
+        comparison_result = _COMPARISONS[comparison](values, _end(end, column.kind))
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise QueryError(f"{end!r} cannot be compared with {column.name!r}, of type {column.kind}.") from error
-    return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False))
+    return np.asarray(comparison_result.fill_null(False).to_numpy(zero_copy_only=False))
 
 
 def _end(end: Scalar, kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_timestamp(kind) and isinstance(end, datetime.date):
-        return pa.scalar(moment(end, kind))
+        return pa.scalar(convert_moment(end, kind))
     if pa.types.is_floating(kind):
         return pa.scalar(float(end), kind)  # type: ignore[arg-type]
     if pa.types.is_decimal(kind) and isinstance(end, float):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from sfumato._core.cell_values import Scalar, Value, parts
+from sfumato._core.cell_values import Scalar, Value, split_value
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._records.sql_quoting import TABLE
 from sfumato._release.manifest import Manifest
-from sfumato._request.hierarchy import level_name
+from sfumato._request.hierarchy import format_level_name
 from sfumato._request.schema import Bins
 
 _ENDS: dict[type[exp.Expression], str] = {exp.GTE: "at_least", exp.GT: "above", exp.LTE: "at_most", exp.LT: "below"}
@@ -26,21 +26,23 @@ class _Other(Exception):
     """The query is of another form."""
 
 
-def simple_count(select: exp.Expression, manifest: Manifest) -> CountQuery | None:
+def parse_simple_count(select: exp.Expression, manifest: Manifest) -> CountQuery | None:
     """The query of a parsed SELECT COUNT(*) whose WHERE joins simple conditions by AND; None if it is of another form.
 
     Nothing is refused here: what is not recognised, or would be a mistake, is left to those who can say what is wrong.
     """
     try:
-        where = _where_of(select)
+        where = _find_where(select)
         return _query(where, manifest)
     except _Other:
         return None
 
 
-def _where_of(select: exp.Expression) -> exp.Expression | None:
-    known = {"expressions", "from", "from_", "where", "kind"}
-    if not isinstance(select, exp.Select) or any(value for name, value in select.args.items() if name not in known):
+def _find_where(select: exp.Expression) -> exp.Expression | None:
+    allowed_clauses = {"expressions", "from", "from_", "where", "kind"}
+    if not isinstance(select, exp.Select) or any(
+        value for name, value in select.args.items() if name not in allowed_clauses
+    ):
         raise _Other
     source = select.args.get("from_") or select.args.get("from")
     table = source.this if source else None
@@ -59,28 +61,30 @@ def _query(where: exp.Expression | None, manifest: Manifest) -> CountQuery:
     public = {name.lower(): name for name in manifest.public}
     conditions: dict[str, Condition] = {}
     places: list[int] | None = None
-    for each in _conjuncts(where) if where is not None else ():
-        (table, name), found = _condition(each)
+    for conjunct in _split_conjuncts(where) if where is not None else ():
+        (table, name), condition = _parse_condition(conjunct)
         if table or name not in public:
-            if isinstance(found, Range):
+            if isinstance(condition, Range):
                 raise _Other
-            kind, held = _held(table, name, manifest)
-            wanted = _fitting(found, kind)
+            kind, domain_values = _list_domain_values(table, name, manifest)
+            wanted = _check_condition_kind(condition, kind)
             listed = wanted if isinstance(wanted, tuple) else (wanted,)
-            if not {*listed} <= {None, *held}:
+            if not {*listed} <= {None, *domain_values}:
                 raise _Other  # a value that is not there is told beside the answer
-            known = range(len(held)) if places is None else places
-            places = [place for place in known if held[place] in listed]
+            candidates = range(len(domain_values)) if places is None else places
+            places = [place for place in candidates if domain_values[place] in listed]
         else:
             column = public[name]
-            found = _in_ranges(_fitting(found, manifest.field(column).type), manifest.bins.get(column))
-            conditions[column] = _both(conditions[column], found) if column in conditions else found
+            condition = _check_range_condition(
+                _check_condition_kind(condition, manifest.field(column).type), manifest.bins.get(column)
+            )
+            conditions[column] = _merge_ranges(conditions[column], condition) if column in conditions else condition
     if places is not None and not places:
         raise _Other
     return CountQuery(conditions, None if places is None else tuple(manifest.domain[place] for place in places))
 
 
-def _in_ranges(condition: Condition, edges: Sequence[str] | None) -> Condition:
+def _check_range_condition(condition: Condition, edges: Sequence[str] | None) -> Condition:
     """The condition, if it names ranges of a column that was published in ranges: others have their own rules."""
     if edges is None:
         return condition
@@ -90,40 +94,42 @@ def _in_ranges(condition: Condition, edges: Sequence[str] | None) -> Condition:
     return condition
 
 
-def _held(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:
+def _list_domain_values(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:
     """What each value of the domain holds in a sensitive column, or in a level of it; and of which type that is."""
     for number, column in enumerate(manifest.sensitive):
         if not table and name == column.lower():
-            return manifest.types[number], [parts(value)[number] for value in manifest.domain]
+            return manifest.types[number], [split_value(value)[number] for value in manifest.domain]
     for level, groups in manifest.groups.items():
-        if table and level_name(table, name) == level.lower():
+        if table and format_level_name(table, name) == level.lower():
             return "string", groups
     raise _Other
 
 
-def _conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
+def _split_conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
     while isinstance(expression, exp.Paren):
         expression = expression.this
     if isinstance(expression, exp.And):
-        yield from _conjuncts(expression.this)
-        yield from _conjuncts(expression.expression)
+        yield from _split_conjuncts(expression.this)
+        yield from _split_conjuncts(expression.expression)
     else:
         yield expression
 
 
-def _condition(expression: exp.Expression) -> tuple[tuple[str, str], Condition]:
+def _parse_condition(expression: exp.Expression) -> tuple[tuple[str, str], Condition]:
     """What stands before the name of a condition's column and the name, in small letters; and what is asked of it."""
     if isinstance(expression, exp.EQ | exp.GTE | exp.GT | exp.LTE | exp.LT):
         left, right = expression.this, expression.expression
         kind: type[exp.Expression] = type(expression)
         if not isinstance(left, exp.Column):
             left, right, kind = right, left, _TURNED.get(kind, kind)
-        value = _scalar(right)
+        value = _parse_scalar(right)
         return _name(left), value if kind is exp.EQ else Range(**{_ENDS[kind]: value})
     if isinstance(expression, exp.In) and expression.expressions:
-        return _name(expression.this), tuple(_scalar(each) for each in expression.expressions)
+        return _name(expression.this), tuple(_parse_scalar(item) for item in expression.expressions)
     if isinstance(expression, exp.Between) and not expression.args.get("symmetric"):
-        return _name(expression.this), Range(_scalar(expression.args["low"]), at_most=_scalar(expression.args["high"]))
+        return _name(expression.this), Range(
+            _parse_scalar(expression.args["low"]), at_most=_parse_scalar(expression.args["high"])
+        )
     if isinstance(expression, exp.Is) and isinstance(expression.expression, exp.Null):
         return _name(expression.this), None
     raise _Other
@@ -136,7 +142,7 @@ def _name(column: exp.Expression) -> tuple[str, str]:
     return "" if table == TABLE else table, column.name.lower()
 
 
-def _scalar(expression: exp.Expression) -> Scalar:
+def _parse_scalar(expression: exp.Expression) -> Scalar:
     """A text, a number or a truth value as it is written."""
     sign = 1
     if isinstance(expression, exp.Neg):
@@ -163,7 +169,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def _fitting(condition: Condition, kind: str) -> Condition:
+def _check_condition_kind(condition: Condition, kind: str) -> Condition:
     """The condition, if its values are of the column's own kind: else DuckDB has rules of its own for comparing."""
     values = condition.ends().values() if isinstance(condition, Range) else condition
     for value in values if not isinstance(values, str | int | float | None) else (values,):  # type: ignore[union-attr]
@@ -173,15 +179,15 @@ def _fitting(condition: Condition, kind: str) -> Condition:
     return condition
 
 
-def _both(first: Condition, second: Condition) -> Condition:
+def _merge_ranges(first: Condition, second: Condition) -> Condition:
     """Two ranges of one column that do not speak of the same end."""
     if not isinstance(first, Range) or not isinstance(second, Range):
         raise _Other
     ends = {
-        name: getattr(each, name)
-        for each in (first, second)
+        name: getattr(side, name)
+        for side in (first, second)
         for name in Range.__slots__
-        if getattr(each, name) is not None
+        if getattr(side, name) is not None
     }
     if len(ends) < len(first.ends()) + len(second.ends()):
         raise _Other

@@ -19,7 +19,7 @@ from sfumato._query.parser.column_names import Names
 from sfumato._query.parser.conditions import Condition, split
 from sfumato._query.parser.formulas import Arithmetic, Formula, Sum
 from sfumato._query.parser.spread_formulas import is_spread, spread_of
-from sfumato._query.unknown_literals import checked
+from sfumato._query.unknown_literals import check_literals
 from sfumato.errors import QueryError
 
 
@@ -75,19 +75,19 @@ class Aggregates:
         sum_of = self.sum_of(value, where)
         if isinstance(node, exp.Sum):
             return sum_of
-        return Arithmetic("/", sum_of, self._total(Total(self._split([*where, _given(value)]))))
+        return Arithmetic("/", sum_of, self._total(Total(self._split([*where, _make_not_null(value)]))))
 
     def _distinct(self, node: Tree) -> QueryError:
         """What is said of counting different values: most who do it want people, of which each may have one row."""
         is_person = self.session.manifest.counted == "people"
         people = " Each person has one row here, so COUNT(*) counts people." if is_person else ""
         try:
-            for each in node.this.expressions:
-                self.resolved(each)
+            for expression in node.this.expressions:
+                self.resolved(expression)
         except QueryError as error:  # a number of patients, for example, which no release has
             return QueryError(f"{error}{people}")
         return QueryError(
-            f"{allowed_sql.sql_of(node)} cannot be answered: which values occur is not known, only about how often; "
+            f"{allowed_sql.write_sql(node)} cannot be answered: which values occur is not known, only about how often; "
             "count them with GROUP BY. Different values of public columns are counted by a query without sensitive "
             f"columns.{people}"
         )
@@ -100,24 +100,24 @@ class Aggregates:
         value = self.resolved(inner)
         if not self.names.keys(value) and not isinstance(value, exp.Null):
             return self._total(Total(self._split(where)))
-        return self._total(Total(self._split([*where, _given(value)])))
+        return self._total(Total(self._split([*where, _make_not_null(value)])))
 
     def sum_of(self, value: Tree, where: list[Tree]) -> Formula:
         """Read the sum of an expression as public factors times sensitive scores."""
-        value = allowed_sql.unwrapped(value)
-        case = _case(value)
+        value = allowed_sql.unwrap(value)
+        case = _parse_case(value)
         if case is not None and not self.names.is_public(value) and not self.names.is_sensitive(value):
             return self.sum_of(case[1], [*where, case[0]])
         range_comparisons.check_sum(value, self.ranges)
         factors, scores = [], []
-        for each in _factors(value):
-            if self.names.is_public(each):
-                factors.append(f"({allowed_sql.sql_of(each)})")
-            elif self.names.is_sensitive(each):
-                scores.append(f"({allowed_sql.sql_of(each)})")
+        for factor in _split_factors(value):
+            if self.names.is_public(factor):
+                factors.append(f"({allowed_sql.write_sql(factor)})")
+            elif self.names.is_sensitive(factor):
+                scores.append(f"({allowed_sql.write_sql(factor)})")
             else:
                 raise QueryError(
-                    f"{allowed_sql.sql_of(each)} mixes public and sensitive columns; write it as a product, or as "
+                    f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, or as "
                     "SUM(...) FILTER (WHERE ...)."
                 )
         return self._total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
@@ -130,16 +130,16 @@ class Aggregates:
         """The mean of a public number over all records; zero for others."""
         if not self.names.is_public(value):
             return 0.0
-        sql = f"SELECT AVG(CAST({allowed_sql.sql_of(value)} AS DOUBLE)) FROM {self.records}"
+        sql = f"SELECT AVG(CAST({allowed_sql.write_sql(value)} AS DOUBLE)) FROM {self.records}"
         ((mean,),) = self.session.rows(sql)
         return 0.0 if mean is None or not math.isfinite(mean) else round(float(mean), 6)
 
     def resolved(self, expression: Tree) -> Tree:
         """An expression with every column found."""
         self.session.clock.check()
-        expression = public_queries.without_subqueries(expression, self.session)
+        expression = public_queries.run_subqueries(expression, self.session)
         allowed_sql.check(expression, allowed_sql.EXPRESSIONS)
-        return checked(self.names.resolved(expression), self.session)
+        return check_literals(self.names.resolved(expression), self.session)
 
     def _split(self, expressions: Iterable[Tree]) -> Condition:
         return split(expressions, self.names)
@@ -148,7 +148,7 @@ class Aggregates:
         return Sum(self.totals.setdefault(total, len(self.totals)))
 
     def _unknown(self, node: Tree) -> QueryError:
-        sql = allowed_sql.sql_of(node)
+        sql = allowed_sql.write_sql(node)
         if isinstance(node, exp.AggFunc):
             return QueryError(
                 f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, "
@@ -160,21 +160,21 @@ class Aggregates:
         )
 
 
-def _given(value: Tree) -> Tree:
+def _make_not_null(value: Tree) -> Tree:
     return exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
 
 
-def _case(value: Tree) -> tuple[Tree, Tree] | None:
+def _parse_case(value: Tree) -> tuple[Tree, Tree] | None:
     """The condition and the value of a CASE with one branch, and else nothing or zero."""
     if not isinstance(value, exp.Case) or value.this or len(value.args["ifs"]) != 1:
         return None
     default = value.args.get("default")
-    if default is not None and allowed_sql.sql_of(default) not in ("0", "0.0", "NULL"):
+    if default is not None and allowed_sql.write_sql(default) not in ("0", "0.0", "NULL"):
         return None
     branch = value.args["ifs"][0]
     return branch.this, branch.args["true"]
 
 
-def _factors(value: Tree) -> list[Tree]:
-    value = allowed_sql.unwrapped(value)
-    return [*_factors(value.this), *_factors(value.expression)] if isinstance(value, exp.Mul) else [value]
+def _split_factors(value: Tree) -> list[Tree]:
+    value = allowed_sql.unwrap(value)
+    return [*_split_factors(value.this), *_split_factors(value.expression)] if isinstance(value, exp.Mul) else [value]

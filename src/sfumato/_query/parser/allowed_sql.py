@@ -22,7 +22,7 @@ Tree = Any
 """A node of a parsed query; what its class is called depends on the version of the parser."""
 
 
-def _classes(names: str) -> tuple[type[Any], ...]:
+def _find_classes(names: str) -> tuple[type[Any], ...]:
     """Looks constructs up by their names in sqlglot.
 
     A name that the installed version does not have is an error: the list would allow less than it says.
@@ -34,12 +34,12 @@ def _classes(names: str) -> tuple[type[Any], ...]:
     return tuple(getattr(exp, name) for name in names.split())
 
 
-OPERATORS = _classes(
+OPERATORS = _find_classes(
     "And Or Not Paren EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Between In Tuple Like ILike Escape SimilarTo "
     "RegexpLike Is Null Boolean Literal Neg Add Sub Mul Div IntDiv Mod Pow DPipe Column Identifier Cast TryCast "
     "DataType DataTypeParam Case If Coalesce Nullif Interval Var"
 )
-FUNCTIONS = _classes(
+FUNCTIONS = _find_classes(
     "Abs Ceil Floor Round Trunc Sign Sqrt Cbrt Exp Ln Log Greatest Least Length Lower Upper Trim Substring Left Right "
     "Concat ConcatWs Replace StrPosition StartsWith EndsWith Contains Reverse RegexpReplace RegexpExtract Levenshtein "
     "IsNan IsInf Year Month Day Quarter Week WeekOfYear DayOfWeek DayOfWeekIso DayOfMonth DayOfYear Hour Minute Second "
@@ -55,29 +55,29 @@ _NAMED = (
 NAMED = frozenset(_NAMED.split())
 """Functions that DuckDB knows and the parser takes as they are written."""
 
-AGGREGATES = _classes("Count CountIf Sum Avg")
+AGGREGATES = _find_classes("Count CountIf Sum Avg")
 """What can be estimated."""
 
-PUBLIC_AGGREGATES = _classes(
+PUBLIC_AGGREGATES = _find_classes(
     "Min Max Median Mode Stddev StddevPop StddevSamp Variance VariancePop Quantile PercentileCont "
     "PercentileDisc Corr CovarPop CovarSamp ArgMax ArgMin AnyValue LogicalAnd LogicalOr ApproxDistinct ApproxQuantile "
     "ArrayAgg GroupConcat First Last Kurtosis Skewness BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg WithinGroup Grouping "
     "RegrSlope RegrIntercept RegrR2 RegrCount RegrAvgx RegrAvgy RegrSxx RegrSyy RegrSxy"
 )
-CLAUSES = _classes(
+CLAUSES = _find_classes(
     "Select From Join Where Group Having Order Ordered Limit LimitOptions Offset Distinct Subquery Table TableAlias "
     "Alias Star Filter Exists Window WindowSpec RowNumber Rank DenseRank Lag Lead FirstValue LastValue NthValue Ntile "
     "PercentRank CumeDist IgnoreNulls RespectNulls Qualify Rollup Cube GroupingSets Union Intersect Except With CTE "
     "Values Unnest Explode Lateral Columns Any All"
 )
-COLLECTIONS = _classes(
+COLLECTIONS = _find_classes(
     "Array Bracket Slice Struct PropertyEQ Map Lambda Transform Comprehension ArraySort ArrayContains "
     "ArrayConcat ArrayFilter ArrayDistinct Dot Split SplitPart Sin Cos Tan Cot Asin Acos Atan Atan2 Degrees "
     "Radians Pi WidthBucket BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift DateBin"
 )
 """Besides, what a query of public columns alone may be made of."""
 
-WINDOWS = _classes(
+WINDOWS = _find_classes(
     "Window WindowSpec Order Ordered RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue "
     "NthValue Sum Avg Count Min Max Filter Where Star IgnoreNulls RespectNulls"
 )
@@ -94,10 +94,10 @@ _PUBLIC_NAMED = (
 PUBLIC_NAMED = NAMED | frozenset(_PUBLIC_NAMED.split())
 """Besides, where nothing is protected. What makes a text of any length, such as REPEAT, is on no list."""
 
-STATEMENTS = _classes("Describe Summarize Show Pivot")
+STATEMENTS = _find_classes("Describe Summarize Show Pivot")
 """What is no query, and is answered or refused with one that works."""
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
+_PLAIN_WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
 
 
 def parse(sql: str) -> Tree:
@@ -106,7 +106,7 @@ def parse(sql: str) -> Tree:
     try:
         trees = sqlglot.parse(sql, dialect="duckdb")
     except RecursionError as error:
-        raise query_size.too_deep() from error
+        raise query_size.explain_too_deep() from error
     except sqlglot.errors.SqlglotError as error:
         raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, *STATEMENTS)) or "\0" in sql:
@@ -115,7 +115,7 @@ def parse(sql: str) -> Tree:
     for node in tree.walk():  # a comment could say anything about what it stands beside
         node.comments = None
         node.meta.clear()
-    query: Tree = query_size.balanced(tree)
+    query: Tree = query_size.balance_tree(tree)
     query_size.check_tree(query)
     while isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
         query = query.this
@@ -127,7 +127,8 @@ def check(tree: Tree, allowed: tuple[type[Any], ...], named: frozenset[str] = NA
     for node in tree.walk():
         if not _is_known(node, allowed, named):
             raise QueryError(
-                f"{sql_of(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions "
+                f"{write_sql(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and "
+                "functions "
                 "of texts, numbers and dates."
             )
 
@@ -156,13 +157,13 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
         """Write a part, if there are not too many: what DuckDB has no function for stands there several times."""
         self.written += 1
         if self.written > query_size.MOST_WRITTEN:
-            raise query_size.too_large(
+            raise query_size.explain_too_large(
                 f"{query_size.MOST_WRITTEN:,} names, numbers and signs, as it is written for DuckDB,"
             )
         return str(super().sql(*args, **options))
 
 
-def ready(sql: str) -> Tree:
+def make_ready_sql(sql: str) -> Tree:
     """SQL that we wrote ourselves, to stand in a tree as it is."""
     return OwnSql(this=sql)
 
@@ -174,7 +175,7 @@ def _is_known(node: Tree, allowed: tuple[type[Any], ...], named: frozenset[str])
         return node.name.lower() in named
     if not isinstance(node, allowed) or (isinstance(node, exp.DataType) and not _is_known_type(node)):
         return False
-    return all(_WORD.fullmatch(each) for each in _texts(node.args.values()))
+    return all(_PLAIN_WORD.fullmatch(text) for text in _list_texts(node.args.values()))
 
 
 def _is_known_type(node: Tree) -> bool:
@@ -182,28 +183,28 @@ def _is_known_type(node: Tree) -> bool:
     return isinstance(node.this, exp.DataType.Type) and node.this is not exp.DataType.Type.USERDEFINED
 
 
-def _texts(arguments: Iterable[object]) -> Iterable[str]:
+def _list_texts(arguments: Iterable[object]) -> Iterable[str]:
     """What a node says in plain text, such as the unit of a date: it is written as it is."""
-    return (each for each in arguments if isinstance(each, str) and each)
+    return (argument for argument in arguments if isinstance(argument, str) and argument)
 
 
-def sql_of(tree: Tree) -> str:
+def write_sql(tree: Tree) -> str:
     """Write a tree for DuckDB, without its comments."""
     return str(_Generator(dialect="duckdb", comments=False).generate(tree))
 
 
-def conjuncts(expression: Tree) -> Iterable[Tree]:
+def split_conjuncts(expression: Tree) -> Iterable[Tree]:
     """The parts of a condition that AND joins."""
     if isinstance(expression, exp.And):
-        yield from conjuncts(expression.this)
-        yield from conjuncts(expression.expression)
+        yield from split_conjuncts(expression.this)
+        yield from split_conjuncts(expression.expression)
     elif isinstance(expression, exp.Paren) and isinstance(expression.this, exp.And | exp.Paren):
-        yield from conjuncts(expression.this)
+        yield from split_conjuncts(expression.this)
     else:
         yield expression
 
 
-def unwrapped(expression: Tree) -> Tree:
+def unwrap(expression: Tree) -> Tree:
     """An expression without the parentheses around it."""
     while isinstance(expression, exp.Paren):
         expression = expression.this
@@ -214,10 +215,10 @@ def limit_of(query: Tree) -> str:
     """LIMIT and OFFSET of a query."""
     parts = []
     for name, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
-        given = query.args.get(name)
-        if given is None:
+        clause = query.args.get(name)
+        if clause is None:
             continue
-        number = given.expression
+        number = clause.expression
         if not (isinstance(number, exp.Literal) and number.is_int):
             raise QueryError(f"{word} needs a whole number.")
         parts.append(f"{word} {int(number.name)}")

@@ -9,22 +9,22 @@ from sqlglot import exp
 
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.query_size import Room
-from sfumato._records.sql_quoting import TABLE, text
+from sfumato._query.parser.query_size import SizeBudget
+from sfumato._records.sql_quoting import TABLE, quote_text
 from sfumato._release.manifest import Manifest
-from sfumato._request.hierarchy import level_name
-from sfumato._request.schema import no_column
+from sfumato._request.hierarchy import format_level_name
+from sfumato._request.schema import explain_missing_column
 from sfumato.errors import QueryError
 
 ColumnKey = tuple[str, str]
 
 
-def column(table: str, name: str) -> exp.Column:
+def make_column(table: str, name: str) -> exp.Column:
     """A column of a table, quoted."""
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
-def of_answer(name: str) -> exp.Column:
+def make_answer_column(name: str) -> exp.Column:
     """A column of the answer, which no name in a query can stand for."""
     return allowed_sql.OwnColumn(this=exp.to_identifier(name, quoted=True))
 
@@ -46,92 +46,103 @@ class Names:
     """The columns that depend on nothing but the sensitive value."""
     levels: dict[str, dict[str, exp.Column]] = field(default_factory=dict)
     """By the name of a sensitive column that has a hierarchy: its levels, and the column that each stands for."""
-    room: Room = field(default_factory=Room)
+    room: SizeBudget = field(default_factory=SizeBudget)
     """What may still be put in for columns that a subquery computes."""
 
     @classmethod
     def of_release(cls, manifest: Manifest) -> Names:
         """The columns of the release; what it shows of the sensitive ones is no column to ask about."""
         columns: dict[str, Tree] = {
-            name.lower(): column(TABLE, name) for name in (*manifest.public, *manifest.sensitive)
+            name.lower(): make_column(TABLE, name) for name in (*manifest.public, *manifest.sensitive)
         }
         levels: dict[str, dict[str, exp.Column]] = {}
         for name, hierarchy in manifest.hierarchies.items():
             finest, *others = hierarchy.levels
-            named = {level: column(TABLE, level_name(name, level)) for level in others}
-            levels[name] = {finest: column(TABLE, name), **named}
-            columns |= {level_name(name, level).lower(): each for level, each in levels[name].items()}
-        found = cls({TABLE: columns}, sensitive={(TABLE, name) for name in manifest.sensitive}, levels=levels)
-        found.sensitive |= found.grouped
-        return found
+            named = {level: make_column(TABLE, format_level_name(name, level)) for level in others}
+            levels[name] = {finest: make_column(TABLE, name), **named}
+            columns |= {
+                format_level_name(name, level).lower(): level_column for level, level_column in levels[name].items()
+            }
+        names = cls({TABLE: columns}, sensitive={(TABLE, name) for name in manifest.sensitive}, levels=levels)
+        names.sensitive |= names.grouped
+        return names
 
     @property
     def grouped(self) -> set[ColumnKey]:
         """The levels that are not the sensitive value itself: no record shows them."""
         return {
-            (TABLE, each.name) for name, known in self.levels.items() for each in known.values() if each.name != name
+            (TABLE, level_column.name)
+            for name, level_columns in self.levels.items()
+            for level_column in level_columns.values()
+            if level_column.name != name
         }
 
     def add(self, table: str, columns: Iterable[str]) -> None:
         """A table beside the release."""
         if table.lower() in self.tables:
             raise QueryError(f"two tables are called {table!r}; rename one with AS.")
-        self.tables[table.lower()] = {name.lower(): column(table, name) for name in columns}
+        self.tables[table.lower()] = {name.lower(): make_column(table, name) for name in columns}
 
     def resolved(self, expression: Tree) -> Tree:
         """The expression with every column found, and quoted."""
         copy = expression.copy()
         holder = exp.Paren(this=copy)
-        for each in list(copy.find_all(exp.Column)):
-            if is_of_answer(each):
+        for column in list(copy.find_all(exp.Column)):
+            if is_of_answer(column):
                 continue
-            meant = self._found(each)
-            each.replace(meant.copy() if isinstance(meant, exp.Column) else self.room.take(meant))
-        found: Tree = holder.this
-        found.pop()
-        return found
+            meant = self._found(column)
+            column.replace(meant.copy() if isinstance(meant, exp.Column) else self.room.take(meant))
+        resolved_tree: Tree = holder.this
+        resolved_tree.pop()
+        return resolved_tree
 
     def _found(self, named: exp.Column) -> Tree:
         name, table = named.name.lower(), named.table.lower()
         if (level := self._level(named)) is not None:
             return level
         if named.args.get("db") or named.args.get("catalog") or isinstance(named.this, exp.Star):
-            raise QueryError(f"{allowed_sql.sql_of(named)!r} is no column; name columns one by one.")
+            raise QueryError(f"{allowed_sql.write_sql(named)!r} is no column; name columns one by one.")
         if table and table not in self.tables:
-            known = ", ".join(self.tables)
-            raise QueryError(f"there is no table {named.table!r}; there is {known}.")
+            table_names = ", ".join(self.tables)
+            raise QueryError(f"there is no table {named.table!r}; there is {table_names}.")
         places = [table] if table else list(self.tables)
         having = [place for place in places if name in self.tables[place]]
         if len(having) > 1 and name not in self.shared:
             raise QueryError(f"{named.name!r} is a column of several tables; write {having[0]}.{named.name}.")
         if not having:
-            columns = [each for place in places for each in self._spelt(place)]
+            columns = [spelling for place in places for spelling in self._spelt(place)]
             where = "the release has" if places == [TABLE] else "there is"
             is_text = named.this.quoted and named.name.isidentifier()  # a column of that name would need no quotes
-            hint = f" A text stands in single quotes: {text(named.name)}." if is_text else ""
-            raise QueryError(no_column(named.name, columns, f"{where} no column") + hint)
+            hint = f" A text stands in single quotes: {quote_text(named.name)}." if is_text else ""
+            raise QueryError(explain_missing_column(named.name, columns, f"{where} no column") + hint)
         return self.tables[having[0]][name]
 
     def _level(self, named: exp.Column) -> Tree | None:
-        """What `column.level` stands for; None where it is a column of a table."""
+        """What `make_column.level` stands for; None where it is a column of a table."""
         places = [named.db.lower()] if named.db else list(self.tables)
         for columns in (self.tables.get(place, {}) for place in places if named.table):
-            found = columns.get(named.table.lower())
-            known = self.levels.get(found.name, {}) if isinstance(found, exp.Column) and found.table == TABLE else {}
-            meant = next((each for level, each in known.items() if level.lower() == named.name.lower()), None)
+            owner = columns.get(named.table.lower())
+            levels = self.levels.get(owner.name, {}) if isinstance(owner, exp.Column) and owner.table == TABLE else {}
+            meant = next(
+                (level_column for level, level_column in levels.items() if level.lower() == named.name.lower()), None
+            )
             if meant is not None:
                 return meant
-            if known and (named.db or named.table.lower() not in self.tables):
-                raise QueryError(no_column(named.name, known, f"{named.table!r} has no level"))
+            if levels and (named.db or named.table.lower() not in self.tables):
+                raise QueryError(explain_missing_column(named.name, levels, f"{named.table!r} has no level"))
         return None
 
     def _spelt(self, table: str) -> list[str]:
         columns = self.tables[table].items()
-        return list(dict.fromkeys(each.name if isinstance(each, exp.Column) else name for name, each in columns))
+        return list(
+            dict.fromkeys(
+                column_tree.name if isinstance(column_tree, exp.Column) else name for name, column_tree in columns
+            )
+        )
 
     def keys(self, expression: Tree) -> set[ColumnKey]:
         """The columns of a resolved expression."""
-        return {(each.table, each.name) for each in expression.find_all(exp.Column)}
+        return {(column.table, column.name) for column in expression.find_all(exp.Column)}
 
     def protected(self, expression: Tree) -> list[str]:
         """The sensitive columns of a resolved expression, by name."""

@@ -14,13 +14,13 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato._core.arrays import Counts, Floats, Mask
-from sfumato._core.cell_values import listed
+from sfumato._core.cell_values import format_values
 from sfumato._query.connection import Session
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import Names
 from sfumato._query.parser.from_clause import FromClause
-from sfumato._records.sql_quoting import literal, quoted
+from sfumato._records.sql_quoting import format_literal, quote_name
 from sfumato.errors import QueryError
 
 MOST_BITS = 240
@@ -29,7 +29,7 @@ BLOCK = 60
 """So many of them are packed into one number."""
 NAMED_VALUES, MOST_SUGGESTED = 20, 3
 PLACE_NAME = "sfumato place"
-PLACE = quoted(PLACE_NAME)
+PLACE = quote_name(PLACE_NAME)
 _MISSING = " IS NULL)"
 
 
@@ -52,14 +52,14 @@ class Condition:
 def split(expressions: Iterable[Tree], names: Names) -> Condition:
     """Take resolved conditions apart."""
     public, sensitive, mixed, by_level = [], [], [], False
-    for each in (part for expression in expressions for part in allowed_sql.conjuncts(expression)):
-        if names.is_public(each):
-            public.append(f"({allowed_sql.sql_of(each)})")
-        elif names.is_sensitive(each):
-            sensitive.append(f"({allowed_sql.sql_of(each)})")
-            by_level |= not names.grouped.isdisjoint(names.keys(each))
+    for conjunct in (part for expression in expressions for part in allowed_sql.split_conjuncts(expression)):
+        if names.is_public(conjunct):
+            public.append(f"({allowed_sql.write_sql(conjunct)})")
+        elif names.is_sensitive(conjunct):
+            sensitive.append(f"({allowed_sql.write_sql(conjunct)})")
+            by_level |= not names.grouped.isdisjoint(names.keys(conjunct))
         else:
-            mixed.append(each)
+            mixed.append(conjunct)
     return Condition(tuple(public), tuple(sensitive), tuple(mixed), by_level)
 
 
@@ -91,7 +91,7 @@ class Signature:
 
     def bits(self, packed: Sequence[int]) -> Mask:
         """Which conditions hold, from the packed numbers."""
-        number = sum(int(each) << (BLOCK * place) for place, each in enumerate(packed))
+        number = sum(int(packed_bits) << (BLOCK * place) for place, packed_bits in enumerate(packed))
         return np.array([number >> place & 1 for place in range(len(self.numbers))], dtype=np.bool_)
 
 
@@ -109,10 +109,10 @@ class Test:
         """The wanted places of the domain."""
         if not bits[list(self.needed)].all():
             return np.zeros_like(self.wanted)
-        found = self.wanted
+        is_wanted = self.wanted
         for numbers in self.classes:
-            found = found & bits[numbers]
-        return found
+            is_wanted = is_wanted & bits[numbers]
+        return is_wanted
 
 
 @dataclass(frozen=True)
@@ -130,25 +130,25 @@ class Domain:
     def rows(self, columns: Sequence[str], where: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
         """The place and some expressions for each value that satisfies conditions."""
         clause = f" WHERE {' AND '.join(where)}" if where else ""
-        selected = ", ".join([f"{quoted('release')}.{PLACE}", *columns])
+        selected = ", ".join([f"{quote_name('release')}.{PLACE}", *columns])
         yield from self.session.rows(f"SELECT {selected} FROM {self.source.values}{clause}")
 
     def wanted(self, conditions: Sequence[str]) -> Mask:
         """Which places satisfy conditions; some must, because a typing error would look like a certain zero."""
         if not conditions and not self.source.value_joins:
             return np.ones(self.size, dtype=np.bool_)
-        found = np.zeros(self.size, dtype=np.bool_)
-        found[[place for (place,) in self.rows((), conditions)]] = True
-        if not found.any() and not (conditions and all(each.endswith(_MISSING) for each in conditions)):
+        is_wanted = np.zeros(self.size, dtype=np.bool_)
+        is_wanted[[place for (place,) in self.rows((), conditions)]] = True
+        if not is_wanted.any() and not (conditions and all(condition.endswith(_MISSING) for condition in conditions)):
             raise self._nothing()  # but that a value is missing is no way to spell one
-        return found
+        return is_wanted
 
     def check_joins(self) -> None:
         """Refuse a join that gives a value several rows; no more rows are read than it takes to know."""
         if not self.source.value_joins:
             return
         most = self.size + 1
-        places = self.session.rows(f"SELECT {quoted('release')}.{PLACE} FROM {self.source.values} LIMIT {most}")
+        places = self.session.rows(f"SELECT {quote_name('release')}.{PLACE} FROM {self.source.values} LIMIT {most}")
         if len(set(places)) < len(places):
             raise QueryError(
                 "the join gives some values of the sensitive column several rows, which would count a record several "
@@ -158,50 +158,50 @@ class Domain:
     def _nothing(self) -> QueryError:
         manifest = self.session.manifest
         groups = [
-            f"; those of {level!r} are {listed(tuple(dict.fromkeys(found)), NAMED_VALUES)}"
-            for level, found in manifest.groups.items()
+            f"; those of {level!r} are {format_values(tuple(dict.fromkeys(group_names)), NAMED_VALUES)}"
+            for level, group_names in manifest.groups.items()
         ]
-        named = [each.near for each in self.session.unheard[:MOST_SUGGESTED] if each.is_protected]
-        near = next((each for each in named if each is not None), None)
+        named = [item.near for item in self.session.unheard[:MOST_SUGGESTED] if item.is_protected]
+        near = next((item for item in named if item is not None), None)
         meant = "its" if near is None else f"did you mean {near!r}? Its"
         return QueryError(
             f"no value of {manifest.sensitive_name!r} satisfies the condition; {meant} values are "
-            f"{listed(manifest.domain, NAMED_VALUES)}{''.join(groups)}."
+            f"{format_values(manifest.domain, NAMED_VALUES)}{''.join(groups)}."
         )
 
     def values(self, sql: str) -> list[Any]:
         """An expression of the sensitive columns, for each place; None also where a join leaves a value out."""
-        found: list[Any] = [None] * self.size
+        place_values: list[Any] = [None] * self.size
         for place, value in self.rows([sql]):
-            found[place] = value
-        return found
+            place_values[place] = value
+        return place_values
 
     def scores(self, sql: str) -> Floats:
         """A numeric expression for each place, not a number where it is missing."""
         self.session.columns(f"SELECT SUM({sql}) FROM {self.source.values}")  # what cannot be added up is refused
         numbers = self.values(f"CAST({sql} AS DOUBLE)")
-        return np.array([np.nan if each is None else each for each in numbers], dtype=np.float64)
+        return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
     def test(self, condition: Condition, signature: Signature, *, is_where: bool = False) -> Test:
         """Prepare a condition; the public part of a WHERE needs no bits, because only such records are counted."""
         needed = () if is_where else tuple(signature.add(sql) for sql in condition.public)
-        classes = tuple(self._classes(each, signature) for each in condition.mixed)
+        classes = tuple(self._classes(mixed_part, signature) for mixed_part in condition.mixed)
         return Test(self.wanted(condition.sensitive), needed, classes)
 
     def _classes(self, mixed: Tree, signature: Signature) -> Counts:
         """For each place, the number of the condition that the mixed part becomes."""
-        atoms = _atoms(mixed, self.source.names)
-        written = [allowed_sql.sql_of(atom) for atom in atoms]
+        atoms = _find_atoms(mixed, self.source.names)
+        written = [allowed_sql.write_sql(atom) for atom in atoms]
         named = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(written))
         kinds = list(self.session.columns(f"SELECT {named} FROM {self.source.values}").values())
         numbers: dict[tuple[str, ...], int] = {}
-        found = np.zeros(self.size, dtype=np.int64)
+        class_numbers = np.zeros(self.size, dtype=np.int64)
         for place, *values in self.rows(written):
-            literals = tuple(literal(value, kind) for value, kind in zip(values, kinds, strict=True))
+            literals = tuple(format_literal(value, kind) for value, kind in zip(values, kinds, strict=True))
             if literals not in numbers:
                 numbers[literals] = signature.add(_put_in(mixed, dict(zip(written, literals, strict=True)), self))
-            found[place] = numbers[literals]
-        return found
+            class_numbers[place] = numbers[literals]
+        return class_numbers
 
 
 def _is_atom(node: Tree, names: Names) -> bool:
@@ -209,17 +209,17 @@ def _is_atom(node: Tree, names: Names) -> bool:
     return isinstance(node, exp.Condition) and not isinstance(node, exp.If | exp.Tuple) and names.is_sensitive(node)
 
 
-def _atoms(expression: Tree, names: Names) -> list[Tree]:
+def _find_atoms(expression: Tree, names: Names) -> list[Tree]:
     """The largest parts of a mixed expression that depend on the sensitive value alone."""
-    found: dict[str, Tree] = {}
+    atoms_by_sql: dict[str, Tree] = {}
     waiting = [expression]
     while waiting:
         node = waiting.pop()
         if _is_atom(node, names):
-            found.setdefault(allowed_sql.sql_of(node), node)
+            atoms_by_sql.setdefault(allowed_sql.write_sql(node), node)
         else:
             waiting.extend(node.iter_expressions())
-    return list(found.values())
+    return list(atoms_by_sql.values())
 
 
 def _put_in(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
@@ -227,8 +227,8 @@ def _put_in(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
 
     def put(node: Tree) -> Tree:
         domain.session.clock.check()
-        if _is_atom(node, domain.source.names) and (sql := literals.get(allowed_sql.sql_of(node))) is not None:
-            return allowed_sql.ready(sql)
+        if _is_atom(node, domain.source.names) and (sql := literals.get(allowed_sql.write_sql(node))) is not None:
+            return allowed_sql.make_ready_sql(sql)
         return node
 
-    return f"({allowed_sql.sql_of(mixed.transform(put))})"
+    return f"({allowed_sql.write_sql(mixed.transform(put))})"

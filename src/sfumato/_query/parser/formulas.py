@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sfumato._query.estimate import Estimate, Image, Ratio
-from sfumato._query.parser.query_size import MOST_PARTS, too_large
+from sfumato._query.parser.query_size import MOST_PARTS, explain_too_large
 from sfumato._query.scalar_functions import Function, NoNumber
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
@@ -70,9 +70,9 @@ Formula = Number | Sum | Linear | Arithmetic | Applied
 
 def _count_parts(*inner: Formula) -> int:
     """The number of parts of a formula, if they are not too many: each stands there as often as it is used."""
-    parts = 1 + sum(each.parts if isinstance(each, Arithmetic | Applied) else 1 for each in inner)
+    parts = 1 + sum(part.parts if isinstance(part, Arithmetic | Applied) else 1 for part in inner)
     if parts > MOST_PARTS:
-        raise too_large(f"{MOST_PARTS:,} sums, numbers and signs for one number of the answer")
+        raise explain_too_large(f"{MOST_PARTS:,} sums, numbers and signs for one number of the answer")
     return parts
 
 
@@ -95,12 +95,17 @@ class Affine:
     def plus(self, other: Affine, sign: float) -> Affine:
         """The sum or the difference of two."""
         numbers = dict.fromkeys((*self.factors, *other.factors))
-        factors = {each: self.factors.get(each, 0.0) + sign * other.factors.get(each, 0.0) for each in numbers}
-        return Affine(self.constant + sign * other.constant, {each: by for each, by in factors.items() if by})
+        factors = {
+            sum_number: self.factors.get(sum_number, 0.0) + sign * other.factors.get(sum_number, 0.0)
+            for sum_number in numbers
+        }
+        return Affine(
+            self.constant + sign * other.constant, {sum_number: by for sum_number, by in factors.items() if by}
+        )
 
     def times(self, factor: float) -> Affine:
         """All of it times a number."""
-        factors = {each: by * factor for each, by in self.factors.items() if by * factor}
+        factors = {sum_number: by * factor for sum_number, by in self.factors.items() if by * factor}
         return Affine(self.constant * factor, factors)
 
 
@@ -119,22 +124,22 @@ class RowSums:
     assumption: str
 
 
-def evaluated(formula: Formula, row: RowSums) -> Estimate:  # noqa: PLR0911 - one for each kind
+def evaluate_formula(formula: Formula, row: RowSums) -> Estimate:  # noqa: PLR0911 - one for each kind
     """The estimate of a formula."""
-    missing = next((each for each in map(row.total, sums_of(formula)) if math.isnan(each.value)), None)
+    missing = next((total for total in map(row.total, list_sums(formula)) if math.isnan(total.value)), None)
     if missing is not None:
         return missing
     try:
         if isinstance(formula, Applied):
-            return _image(formula.function, evaluated(formula.inner, row))
-        linear = _linear(formula, row)
+            return _apply_function(formula.function, evaluate_formula(formula.inner, row))
+        linear = _linearize(formula, row)
         if linear is not None:
-            return _combined(linear, row)
+            return _estimate_affine(linear, row)
         if isinstance(formula, Arithmetic) and formula.sign == "/":
-            parts = _linear(formula.left, row), _linear(formula.right, row)
+            parts = _linearize(formula.left, row), _linearize(formula.right, row)
             if parts[0] is not None and parts[1] is not None:
-                return _ratio(parts[0], parts[1], row)
-        return _by_delta(formula, row)
+                return _estimate_ratio(parts[0], parts[1], row)
+        return _estimate_by_delta(formula, row)
     except ZeroDivisionError:
         return Estimate.missing(NO_DENOMINATOR)
     except NoNumber as error:
@@ -143,46 +148,46 @@ def evaluated(formula: Formula, row: RowSums) -> Estimate:  # noqa: PLR0911 - on
         raise QueryError("a number of the answer is too large to be computed.") from error
 
 
-def sums_of(formula: Formula) -> list[int]:
+def list_sums(formula: Formula) -> list[int]:
     """The sums that a formula uses."""
-    return list(dict.fromkeys(_sums(formula)))
+    return list(dict.fromkeys(_find_sums(formula)))
 
 
-def _sums(formula: Formula) -> Iterator[int]:
+def _find_sums(formula: Formula) -> Iterator[int]:
     if isinstance(formula, Sum):
         yield formula.number
     elif isinstance(formula, Linear):
         yield from (number for number, _ in formula.factors)
     elif isinstance(formula, Applied):
-        yield from _sums(formula.inner)
+        yield from _find_sums(formula.inner)
     elif isinstance(formula, Arithmetic):
-        yield from _sums(formula.left)
-        yield from _sums(formula.right)
+        yield from _find_sums(formula.left)
+        yield from _find_sums(formula.right)
 
 
-def added(formulas: Sequence[Formula]) -> Formula:
+def add_formulas(formulas: Sequence[Formula]) -> Formula:
     """The sum of formulas, of which there may be very many."""
     constant, factors = 0.0, dict[int, float]()
     others: list[Formula] = []
-    for each in formulas:
-        if isinstance(each, Number):
-            constant += each.value
-        elif isinstance(each, Sum | Linear):
-            own = each if isinstance(each, Linear) else Linear(0.0, ((each.number, 1.0),))
+    for formula in formulas:
+        if isinstance(formula, Number):
+            constant += formula.value
+        elif isinstance(formula, Sum | Linear):
+            own = formula if isinstance(formula, Linear) else Linear(0.0, ((formula.number, 1.0),))
             constant += own.constant
             for number, by in own.factors:
                 factors[number] = factors.get(number, 0.0) + by
         else:
-            others.append(each)
+            others.append(formula)
     if not others or constant or factors:
-        others.append(_simple(Linear(constant, tuple(factors.items()))))
+        others.append(_simplify_linear(Linear(constant, tuple(factors.items()))))
     while len(others) > 1:  # in pairs, so that the tree is not deep
         pairs = [others[at : at + 2] for at in range(0, len(others), 2)]
         others = [Arithmetic("+", *pair) if pair[1:] else pair[0] for pair in pairs]
     return others[0]
 
 
-def _simple(linear: Linear) -> Formula:
+def _simplify_linear(linear: Linear) -> Formula:
     if not linear.factors:
         return Number(linear.constant)
     if linear.constant == 0.0 and len(linear.factors) == 1 and linear.factors[0][1] == 1.0:
@@ -190,28 +195,28 @@ def _simple(linear: Linear) -> Formula:
     return linear
 
 
-def instance(formula: Formula, sums: Callable[[int], Formula]) -> Formula:
+def substitute_sums(formula: Formula, sums: Callable[[int], Formula]) -> Formula:
     """A formula in which each sum stands for another formula."""
     if isinstance(formula, Sum):
         return sums(formula.number)
     if isinstance(formula, Applied):
-        return Applied(formula.function, instance(formula.inner, sums))
+        return Applied(formula.function, substitute_sums(formula.inner, sums))
     if isinstance(formula, Arithmetic):
-        return Arithmetic(formula.sign, instance(formula.left, sums), instance(formula.right, sums))
+        return Arithmetic(formula.sign, substitute_sums(formula.left, sums), substitute_sums(formula.right, sums))
     return formula
 
 
-def value_of(formula: Formula, row: RowSums) -> float:
+def compute_value(formula: Formula, row: RowSums) -> float:
     """The number that a formula gives, without its error; not a number where it has none."""
     try:
-        return _differentiated(formula, row, with_gradient=False)[0]
+        return _differentiate(formula, row, with_gradient=False)[0]
     except (ZeroDivisionError, NoNumber):
         return math.nan
     except OverflowError as error:
         raise QueryError("a number of the answer is too large to be computed.") from error
 
 
-def _image(function: Function, inner: Estimate) -> Estimate:
+def _apply_function(function: Function, inner: Estimate) -> Estimate:
     """A function of an estimate, with the image of its interval."""
     if math.isnan(inner.value):
         return inner
@@ -221,32 +226,32 @@ def _image(function: Function, inner: Estimate) -> Estimate:
     error = inner.standard_error
     least, most = function.image(*inner.bounds)
     moments = Moments.of(value, None if error is None else (slope * error) ** 2, 0.0, most, least)
-    words = inner.method if inner.made is None else inner.method.removesuffix(f"; {inner.made}")
-    found = Estimate.of(moments, words, inner.assumption, inner.lasting_note, FUNCTION)
-    return replace(found, derived=Image(inner, function))
+    method_label = inner.method if inner.made is None else inner.method.removesuffix(f"; {inner.made}")
+    image = Estimate.of(moments, method_label, inner.assumption, inner.lasting_note, FUNCTION)
+    return replace(image, derived=Image(inner, function))
 
 
-def _linear(formula: Formula, row: RowSums) -> Affine | None:
+def _linearize(formula: Formula, row: RowSums) -> Affine | None:
     """The formula as a linear combination, if it is one; sums without error are numbers."""
     if isinstance(formula, Number):
         return Affine(formula.value, {})
     if isinstance(formula, Sum):
-        return _affine(Linear(0.0, ((formula.number, 1.0),)), row)
+        return _make_affine(Linear(0.0, ((formula.number, 1.0),)), row)
     if isinstance(formula, Linear):
-        return _affine(formula, row)
+        return _make_affine(formula, row)
     if isinstance(formula, Applied):
         return None
-    left, right = _linear(formula.left, row), _linear(formula.right, row)
-    return None if left is None or right is None else _joined(formula.sign, left, right)
+    left, right = _linearize(formula.left, row), _linearize(formula.right, row)
+    return None if left is None or right is None else _join_affine(formula.sign, left, right)
 
 
-def _affine(linear: Linear, row: RowSums) -> Affine:
+def _make_affine(linear: Linear, row: RowSums) -> Affine:
     """Sums with factors; where there is no error in them, a number: also in all of them together."""
     constant, factors = linear.constant, dict[int, float]()
     for number, by in linear.factors:
-        found = row.total(number)
-        if found.is_exact:
-            constant += by * found.value
+        total = row.total(number)
+        if total.is_exact:
+            constant += by * total.value
         else:
             factors[number] = by
     if len(factors) > 1 and (whole := row.combined(factors)).is_exact:
@@ -254,7 +259,7 @@ def _affine(linear: Linear, row: RowSums) -> Affine:
     return Affine(constant, factors)
 
 
-def _joined(sign: str, left: Affine, right: Affine) -> Affine | None:
+def _join_affine(sign: str, left: Affine, right: Affine) -> Affine | None:
     """Two linear combinations joined by a sign, if that is one."""
     if sign in "+-":
         return left.plus(right, 1.0 if sign == "+" else -1.0)
@@ -265,7 +270,7 @@ def _joined(sign: str, left: Affine, right: Affine) -> Affine | None:
     return left.times(right.constant) if left.factors else right.times(left.constant)
 
 
-def _combined(linear: Affine, row: RowSums) -> Estimate:
+def _estimate_affine(linear: Affine, row: RowSums) -> Estimate:
     if not linear.factors:
         return Estimate.exact(linear.constant)
     if len(linear.factors) == 1:
@@ -274,36 +279,36 @@ def _combined(linear: Affine, row: RowSums) -> Estimate:
     return row.combined(linear.factors).scaled(1.0, linear.constant)
 
 
-def _ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
+def _estimate_ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
     """A ratio of two linear combinations."""
-    numerator, denominator = _combined(upper, row), _combined(lower, row)
+    numerator, denominator = _estimate_affine(upper, row), _estimate_affine(lower, row)
     value = numerator.value / denominator.value
     # The covariance follows from the variances of the two and of numerator - step * denominator.
     step = value if value else 1.0
     residual = upper.plus(lower, -step)
-    apart = _variance(residual, row)
-    variance, below = _variance(upper, row), _variance(lower, row)
+    apart = _compute_variance(residual, row)
+    variance, below = _compute_variance(upper, row), _compute_variance(lower, row)
     covariance = (variance + step**2 * below - apart) / (2 * step)
     rest = apart if value else variance
     error = math.sqrt(rest) / abs(denominator.value)
     least, most = row.bounds(upper, lower)
     moments = Moments.of(value, error**2, 0.0, most, least)
     beside = [numerator, denominator, *([row.combined(residual.factors)] if residual.factors else [])]
-    note = next((each.lasting_note for each in beside if each.lasting_note), None)
-    found = Estimate.of(moments, row.words, row.assumption, note, RATIO)
-    return replace(found, derived=Ratio(numerator.value, denominator.value, variance, covariance, below))
+    note = next((estimate.lasting_note for estimate in beside if estimate.lasting_note), None)
+    ratio = Estimate.of(moments, row.words, row.assumption, note, RATIO)
+    return replace(ratio, derived=Ratio(numerator.value, denominator.value, variance, covariance, below))
 
 
-def _variance(linear: Affine, row: RowSums) -> float:
-    error = _combined(Affine(0.0, linear.factors), row).standard_error if linear.factors else 0.0
+def _compute_variance(linear: Affine, row: RowSums) -> float:
+    error = _estimate_affine(Affine(0.0, linear.factors), row).standard_error if linear.factors else 0.0
     if error is None:
         raise QueryError("this method tells no error, so it gives no ratios; use the default one.")
     return error**2
 
 
-def _by_delta(formula: Formula, row: RowSums) -> Estimate:
+def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
     """Any other formula: linearised at the estimates."""
-    value, gradient = _differentiated(formula, row)
+    value, gradient = _differentiate(formula, row)
     used = {number: by for number, by in gradient.items() if by and not row.total(number).is_exact}
     if not used:
         return Estimate.exact(value)
@@ -311,12 +316,12 @@ def _by_delta(formula: Formula, row: RowSums) -> Estimate:
     if error is None:
         raise QueryError("this method tells no error, so it gives no formulas; use the default one.")
     moments = Moments.of(value, error**2, 0.0, math.inf, -math.inf)
-    totals = [row.total(each) for each in sums_of(formula)]
-    note = next((each.lasting_note for each in totals if each.lasting_note), None)
+    totals = [row.total(item) for item in list_sums(formula)]
+    note = next((item.lasting_note for item in totals if item.lasting_note), None)
     return Estimate.of(moments, row.words, row.assumption, note, DELTA)
 
 
-def _differentiated(  # noqa: PLR0911 - one for each kind
+def _differentiate(  # noqa: PLR0911 - one for each kind
     formula: Formula, row: RowSums, *, with_gradient: bool = True
 ) -> tuple[float, dict[int, float]]:
     """The value of a formula, and its derivative by each sum if it is asked for."""
@@ -328,18 +333,20 @@ def _differentiated(  # noqa: PLR0911 - one for each kind
         value = formula.constant + sum(by * row.total(number).value for number, by in formula.factors)
         return value, dict(formula.factors) if with_gradient else {}
     if isinstance(formula, Applied):
-        inner, by_inner = _differentiated(formula.inner, row, with_gradient=with_gradient)
-        return formula.function.value(inner), _weighed(by_inner, formula.function.slope(inner), {}, 0.0)
-    left, by_left = _differentiated(formula.left, row, with_gradient=with_gradient)
-    right, by_right = _differentiated(formula.right, row, with_gradient=with_gradient)
+        inner, by_inner = _differentiate(formula.inner, row, with_gradient=with_gradient)
+        return formula.function.value(inner), _weigh_gradients(by_inner, formula.function.slope(inner), {}, 0.0)
+    left, by_left = _differentiate(formula.left, row, with_gradient=with_gradient)
+    right, by_right = _differentiate(formula.right, row, with_gradient=with_gradient)
     if formula.sign in "+-":
         sign = 1.0 if formula.sign == "+" else -1.0
-        return left + sign * right, _weighed(by_left, 1.0, by_right, sign)
+        return left + sign * right, _weigh_gradients(by_left, 1.0, by_right, sign)
     if formula.sign == "*":
-        return left * right, _weighed(by_left, right, by_right, left)
-    return left / right, _weighed(by_left, 1 / right, by_right, -left / right**2)
+        return left * right, _weigh_gradients(by_left, right, by_right, left)
+    return left / right, _weigh_gradients(by_left, 1 / right, by_right, -left / right**2)
 
 
-def _weighed(one: Gradient, by_one: float, other: Gradient, by_other: float) -> dict[int, float]:
+def _weigh_gradients(one: Gradient, by_one: float, other: Gradient, by_other: float) -> dict[int, float]:
     numbers = dict.fromkeys((*one, *other))
-    return {each: one.get(each, 0.0) * by_one + other.get(each, 0.0) * by_other for each in numbers}
+    return {
+        sum_number: one.get(sum_number, 0.0) * by_one + other.get(sum_number, 0.0) * by_other for sum_number in numbers
+    }

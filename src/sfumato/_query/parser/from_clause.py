@@ -14,11 +14,11 @@ from sfumato._query.connection import Session
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import Names
-from sfumato._records.sql_quoting import RECORDS, TABLE, quoted
+from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato.errors import QueryError
 
 VALUES_NAME = "sfumato values"
-VALUES = quoted(VALUES_NAME)
+VALUES = quote_name(VALUES_NAME)
 """The domain as a table: the place of each value, and the value in each sensitive column."""
 
 
@@ -42,27 +42,27 @@ class FromClause:
     @property
     def values(self) -> str:
         """FROM for the values."""
-        return "".join([f"{VALUES} AS {quoted(TABLE)}", *self.value_joins])
+        return "".join([f"{VALUES} AS {quote_name(TABLE)}", *self.value_joins])
 
     def records_of(self, table: str) -> str:
         """FROM for the records of some table, with what is joined to them."""
-        return "".join([f"{table} AS {quoted(TABLE)}", *self.record_joins])
+        return "".join([f"{table} AS {quote_name(TABLE)}", *self.record_joins])
 
 
-def source_of(select: exp.Select, session: Session) -> FromClause:
+def read_from_clause(select: exp.Select, session: Session) -> FromClause:
     """Read FROM and JOIN of a query whose common table expressions were put in."""
-    given = select.args.get("from_") or select.args.get("from")
-    if given is None:
+    from_clause = select.args.get("from_") or select.args.get("from")
+    if from_clause is None:
         raise QueryError(f"say where to count: SELECT ... FROM {TABLE} ...")
-    source = _first(given.this, session)
+    source = _read_first_table(from_clause.this, session)
     for join in select.args.get("joins") or ():
         _join(source, join, session)
     return source
 
 
-def _first(table: Tree, session: Session) -> FromClause:
+def _read_first_table(table: Tree, session: Session) -> FromClause:
     if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Select) and public_queries.has_release(table):
-        return _selected(table, session)
+        return _read_filter_subquery(table, session)
     public_queries.check_table(table, session)
     if table.name.lower() != TABLE:
         raise QueryError(f"begin with the release: FROM {TABLE} JOIN {table.name} ...")
@@ -72,39 +72,43 @@ def _first(table: Tree, session: Session) -> FromClause:
     return FromClause(names)
 
 
-def filters_only(select: Tree) -> bool:
+def is_filter_only(select: Tree) -> bool:
     """Whether a query only filters records of the release, and picks or computes columns."""
-    known = {"expressions", "from", "from_", "where", "joins", "kind"}
-    if not isinstance(select, exp.Select) or any(value for name, value in select.args.items() if name not in known):
+    allowed_clauses = {"expressions", "from", "from_", "where", "joins", "kind"}
+    if not isinstance(select, exp.Select) or any(
+        value for name, value in select.args.items() if name not in allowed_clauses
+    ):
         return False
-    given = select.args.get("from_") or select.args.get("from")
-    if given is None or any(each.find(exp.AggFunc, exp.Window) for each in select.expressions):
+    from_clause = select.args.get("from_") or select.args.get("from")
+    if from_clause is None or any(expression.find(exp.AggFunc, exp.Window) for expression in select.expressions):
         return False
-    first = given.this
-    return filters_only(first.this) if isinstance(first, exp.Subquery) else first.name.lower() == TABLE
+    first = from_clause.this
+    return is_filter_only(first.this) if isinstance(first, exp.Subquery) else first.name.lower() == TABLE
 
 
-def _selected(subquery: exp.Subquery, session: Session) -> FromClause:
+def _read_filter_subquery(subquery: exp.Subquery, session: Session) -> FromClause:
     """A subquery over the release that filters its records, and picks or computes columns."""
     select: exp.Select = subquery.this
-    if not filters_only(select):
+    if not is_filter_only(select):
         raise QueryError(
             f"a subquery over {TABLE} with sensitive columns may only filter records and pick columns; aggregate, "
             "order and limit in the outer query."
         )
-    source = source_of(select, session)
+    source = read_from_clause(select, session)
     columns: dict[str, Tree] = {}
-    for each in select.expressions:
-        if isinstance(each, exp.Star):
+    for expression in select.expressions:
+        if isinstance(expression, exp.Star):
             for table in source.names.tables.values():
                 columns = {**table, **columns}
             continue
-        allowed_sql.check(each.unalias(), allowed_sql.EXPRESSIONS)
-        found = source.names.resolved(each.unalias())
-        columns[each.alias_or_name.lower()] = found if isinstance(found, exp.Column) else exp.paren(found)
+        allowed_sql.check(expression.unalias(), allowed_sql.EXPRESSIONS)
+        resolved_tree = source.names.resolved(expression.unalias())
+        columns[expression.alias_or_name.lower()] = (
+            resolved_tree if isinstance(resolved_tree, exp.Column) else exp.paren(resolved_tree)
+        )
     where = select.args.get("where")
     if where is not None:
-        condition = public_queries.without_subqueries(where.this, session)
+        condition = public_queries.run_subqueries(where.this, session)
         allowed_sql.check(condition, allowed_sql.EXPRESSIONS)
         source.conditions.append(source.names.resolved(condition))
     source.names.tables = {(subquery.alias or TABLE).lower(): columns}
@@ -120,14 +124,14 @@ def _join(source: FromClause, join: exp.Join, session: Session) -> None:
             f"{side or kind or join.args.get('method')} JOIN cannot be answered: a row without a record has nothing to "
             "count; use JOIN or LEFT JOIN."
         )
-    alias, table, columns = _right(join.this, session)
+    alias, table, columns = _read_joined_table(join.this, session)
     before = dict(source.names.tables)
     source.names.add(alias, columns)
-    on = _on(source, join, alias, before)
+    on = _read_join_condition(source, join, alias, before)
     how = "LEFT JOIN" if side == "LEFT" else "JOIN"
     others = [key for key in (source.names.keys(on) if on is not None else ()) if key[0] != alias]
     protected = [key for key in others if key in source.names.sensitive]
-    text = f" {how} {table} AS {quoted(alias)} ON {'TRUE' if on is None else allowed_sql.sql_of(on)}"
+    text = f" {how} {table} AS {quote_name(alias)} ON {'TRUE' if on is None else allowed_sql.write_sql(on)}"
     if not protected:
         source.record_joins.append(text)
         return
@@ -140,12 +144,12 @@ def _join(source: FromClause, join: exp.Join, session: Session) -> None:
     source.names.sensitive |= {(alias, name) for name in columns}
 
 
-def _right(table: Tree, session: Session) -> tuple[str, str, list[str]]:
+def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[str]]:
     """The name of a joined table, its SQL, and its columns."""
     if isinstance(table, exp.Subquery):
         if not table.alias:
             raise QueryError("a subquery that is joined needs a name: (SELECT ...) AS name.")
-        name = public_queries.materialised(table.this, session)
+        name = public_queries.materialise(table.this, session)
         return table.alias, name, session.parts[-1].schema.names
     public_queries.check_table(table, session)
     if table.name.lower() == TABLE:
@@ -154,22 +158,24 @@ def _right(table: Tree, session: Session) -> tuple[str, str, list[str]]:
             f"these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING (...)."
         )
     name = table.name.lower()
-    return table.alias or table.name, quoted(name), session.attached[name].schema.names
+    return table.alias or table.name, quote_name(name), session.attached[name].schema.names
 
 
-def _on(source: FromClause, join: exp.Join, alias: str, before: dict[str, dict[str, Tree]]) -> Tree | None:
+def _read_join_condition(
+    source: FromClause, join: exp.Join, alias: str, before: dict[str, dict[str, Tree]]
+) -> Tree | None:
     """The condition of a join, resolved; USING is an equality with the first table that has the column."""
     if (on := join.args.get("on")) is not None:
         allowed_sql.check(on, allowed_sql.EXPRESSIONS)
         return source.names.resolved(on)
     using = join.args.get("using") or []
     parts: list[Tree] = []
-    for each in using:
-        name = each.name.lower()
+    for column_name in using:
+        name = column_name.name.lower()
         first = next((columns[name] for columns in before.values() if name in columns), None)
         mine = source.names.tables[alias.lower()].get(name)
         if first is None or mine is None:
-            raise QueryError(f"USING names {each.name!r}, which is not a column of both tables.")
+            raise QueryError(f"USING names {column_name.name!r}, which is not a column of both tables.")
         source.names.shared.add(name)
         parts.append(exp.EQ(this=first.copy(), expression=mine.copy()))
     return exp.and_(*parts) if parts else None
@@ -181,7 +187,7 @@ def check_single(source: FromClause, session: Session, where: str | None) -> Non
         return
     records = source.records_of(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')
     clause = f" WHERE {where}" if where else ""
-    row, most = f'{quoted(TABLE)}."sfumato row"', f"(SELECT COUNT(*) + 1 FROM {RECORDS})"
+    row, most = f'{quote_name(TABLE)}."sfumato row"', f"(SELECT COUNT(*) + 1 FROM {RECORDS})"
     joined = f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # more rows than records, and some come twice
     ((rows, distinct),) = session.rows(f"SELECT COUNT(*), COUNT(DISTINCT r) FROM {joined}")
     if rows != distinct:

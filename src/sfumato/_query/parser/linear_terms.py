@@ -20,23 +20,30 @@ ROUNDING = 1e-12
 """Scores that differ by less than this part of the largest are the same."""
 
 
-def weight_of(factor: str | None) -> str:
+def make_weight(factor: str | None) -> str:
     """The weight of a record by a factor: 1 if there is none."""
     return COUNT if factor is None else f"CAST({factor} AS DOUBLE)"
 
 
-def product_of(one: str, other: str) -> str:
+def multiply_weights(one: str, other: str) -> str:
     """The weight that is the product of two."""
     if COUNT in (one, other):
         return other if one == COUNT else one
     return " * ".join(sorted((one, other)))
 
 
-def products(weights: Iterable[str]) -> list[str]:
+def list_products(weights: Iterable[str]) -> list[str]:
     """What must be added up to know the sums and the errors of combinations of some weights."""
-    each = sorted(set(weights))
-    found = [*each, *(product_of(one, other) for place, one in enumerate(each) for other in each[place:])]
-    return [weight for weight in dict.fromkeys(found) if weight != COUNT]
+    distinct_weights = sorted(set(weights))
+    all_products = [
+        *distinct_weights,
+        *(
+            multiply_weights(one, other)
+            for place, one in enumerate(distinct_weights)
+            for other in distinct_weights[place:]
+        ),
+    ]
+    return [weight for weight in dict.fromkeys(all_products) if weight != COUNT]
 
 
 @dataclass(frozen=True)
@@ -56,20 +63,20 @@ class Combination:
     layers: list[list[Piece]]
 
 
-def combined(terms: Sequence[Term], positive: frozenset[str]) -> Combination:
+def combine_terms(terms: Sequence[Term], positive: frozenset[str]) -> Combination:
     """Gather the terms of a linear combination; `positive` are the weights that are never negative."""
-    known = 0.0
+    total_constant = 0.0
     layers: list[dict[tuple[str, bytes], list[Piece]]] = []
     for term in terms:
-        directions, constant = _directions(term)
-        known += constant
+        directions, constant = _find_directions(term)
+        total_constant += constant
         for number, direction in enumerate(directions):
             if number == len(layers):
                 layers.append({})
-            piece = _piece(term.measured, direction, positive)
+            piece = _make_piece(term.measured, direction, positive)
             key = (" ".join(direction.factors), piece.theta.tobytes())
             layers[number].setdefault(key, []).append(piece)
-    return Combination(known, [[_merged(pieces) for pieces in layer.values()] for layer in layers])
+    return Combination(total_constant, [[_merge_pieces(pieces) for pieces in layer.values()] for layer in layers])
 
 
 @dataclass
@@ -80,45 +87,45 @@ class _Direction:
     factors: dict[str, float]
 
 
-def _directions(term: Term) -> tuple[list[_Direction], float]:
+def _find_directions(term: Term) -> tuple[list[_Direction], float]:
     """The scores of a term without what is constant, those that are multiples of each other as one."""
-    found: list[_Direction] = []
-    known = 0.0
+    directions: list[_Direction] = []
+    constant = 0.0
     for weight, theta in term.scores.items():
         spread = float(theta.max() - theta.min())
         if spread <= ROUNDING * float(np.abs(theta).max(initial=0.0)):
-            known += float(theta[0]) * float(term.measured[weight].rows[0])
+            constant += float(theta[0]) * float(term.measured[weight].rows[0])
             continue
-        for direction in found:
-            factor, shift = _multiple(theta, direction.theta)
+        for direction in directions:
+            factor, shift = _find_multiple(theta, direction.theta)
             if np.abs(theta - factor * direction.theta - shift).max() <= ROUNDING * spread:
                 direction.factors[weight] = factor
-                known += shift * float(term.measured[weight].rows[0])
+                constant += shift * float(term.measured[weight].rows[0])
                 break
         else:
-            found.append(_Direction(theta, {weight: 1.0}))
-    return found, known
+            directions.append(_Direction(theta, {weight: 1.0}))
+    return directions, constant
 
 
-def _multiple(theta: Floats, other: Floats) -> tuple[float, float]:
+def _find_multiple(theta: Floats, other: Floats) -> tuple[float, float]:
     """The factor and the shift that take one score to another, if there are any."""
     low, high = int(other.argmin()), int(other.argmax())
     factor = float((theta[high] - theta[low]) / (other[high] - other[low]))
     return factor, float(theta[low] - factor * other[low])
 
 
-def _piece(measured: Measured, direction: _Direction, positive: frozenset[str]) -> Piece:
+def _make_piece(measured: Measured, direction: _Direction, positive: frozenset[str]) -> Piece:
     weights = list(direction.factors)
     if weights == [COUNT]:
         return Piece(direction.theta, measured[COUNT], measured[COUNT])
     if len(weights) == 1:
         (weight,) = weights
-        squares = measured[product_of(weight, weight)]
+        squares = measured[multiply_weights(weight, weight)]
         return Piece(direction.theta, measured[weight], squares, weight in positive)
     first = Tally.sum_of([(measured[weight], by) for weight, by in direction.factors.items()])
     second = Tally.sum_of(
         [
-            (measured[product_of(one, other)], by_one * by_other)
+            (measured[multiply_weights(one, other)], by_one * by_other)
             for one, by_one in direction.factors.items()
             for other, by_other in direction.factors.items()
         ]
@@ -126,7 +133,7 @@ def _piece(measured: Measured, direction: _Direction, positive: frozenset[str]) 
     return Piece(direction.theta, first, second)
 
 
-def _merged(pieces: Sequence[Piece]) -> Piece:
+def _merge_pieces(pieces: Sequence[Piece]) -> Piece:
     """Pieces with the same scores, as one."""
     if len(pieces) == 1:
         return pieces[0]

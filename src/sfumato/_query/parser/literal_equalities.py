@@ -12,18 +12,18 @@ from sfumato._query.parser.allowed_sql import Tree
 EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
-def equalities(tree: Tree) -> Iterator[tuple[exp.Column, exp.Literal]]:
+def find_equalities(tree: Tree) -> Iterator[tuple[exp.Column, exp.Literal]]:
     """Each column with each literal, as they are written: by =, <>, IS DISTINCT FROM, IN, and CASE column WHEN."""
     for node in tree.walk(bfs=False):
         if isinstance(node, EQUALITIES):
             sides = [(node.this, node.expression), (node.expression, node.this)]
         elif isinstance(node, exp.In):
-            sides = [(node.this, each) for each in node.expressions]
+            sides = [(node.this, item) for item in node.expressions]
         elif isinstance(node, exp.Case) and node.this is not None:
-            sides = [(node.this, each.this) for each in node.args["ifs"]]
+            sides = [(node.this, item.this) for item in node.args["ifs"]]
         else:
             continue
         for column, other in sides:
-            named, literal = allowed_sql.unwrapped(column), allowed_sql.unwrapped(other)
+            named, literal = allowed_sql.unwrap(column), allowed_sql.unwrap(other)
             if isinstance(named, exp.Column) and isinstance(literal, exp.Literal):
                 yield named, literal

@@ -50,14 +50,14 @@ _COMPARED = frozenset(["levenshtein", "damerau_levenshtein", "jaro_similarity", 
 _PLAIN_TYPES = exp.DataType.TEXT_TYPES | exp.DataType.NUMERIC_TYPES | exp.DataType.TEMPORAL_TYPES
 
 
-def too_large(most: str) -> QueryError:
+def explain_too_large(most: str) -> QueryError:
     """What is said of a question that has too many of something."""
     return QueryError(
         f"the question is too large: {most} at most; ask for its parts one by one, or attach long lists as a table."
     )
 
 
-def too_deep() -> QueryError:
+def explain_too_deep() -> QueryError:
     """What is said of a question that is nested too deeply."""
     return QueryError("the question is nested too deeply; write long conditions as a list (IN), or attach a table.")
 
@@ -65,25 +65,25 @@ def too_deep() -> QueryError:
 def check_text(sql: str) -> None:
     """Refuse a text that would take long to read."""
     if len(sql) > MOST_CHARACTERS:
-        raise too_large(f"{MOST_CHARACTERS:,} characters")
+        raise explain_too_large(f"{MOST_CHARACTERS:,} characters")
 
 
-def nodes(tree: Any) -> int:
+def count_nodes(tree: Any) -> int:
     """How many parts a tree has."""
     return sum(1 for _ in tree.walk())
 
 
 @dataclass
-class Room:
+class SizeBudget:
     """What may still be put into one question, where names stand for whole expressions."""
 
     left: int = MOST_NODES
 
     def take(self, tree: Any) -> Any:
         """A copy of a tree, if there is room for it."""
-        self.left -= nodes(tree)
+        self.left -= count_nodes(tree)
         if self.left < 0:
-            raise too_large(f"{MOST_NODES:,} names, numbers and signs")
+            raise explain_too_large(f"{MOST_NODES:,} names, numbers and signs")
         return tree.copy()
 
 
@@ -92,21 +92,21 @@ def check_tree(tree: Any) -> None:
 
     A part that stands once and is put in several times counts as often.
     """
-    found = tables = 0
+    node_count = tables = 0
     waiting = [(tree, 1, 1)]
     while waiting:
         node, depth, times = waiting.pop()
-        found += times
+        node_count += times
         tables += isinstance(node, exp.Table)
         if isinstance(node, exp.Group):
             check_sets(node)
         if depth > MOST_DEPTH:
-            raise too_deep()
-        if found > MOST_NODES:
-            raise too_large(f"{MOST_NODES:,} names, numbers and signs")
+            raise explain_too_deep()
+        if node_count > MOST_NODES:
+            raise explain_too_large(f"{MOST_NODES:,} names, numbers and signs")
         if tables > MOST_TABLES:
-            raise too_large(f"{MOST_TABLES} tables")
-        waiting.extend((each, depth + 1, times * _count_copies(node, each)) for each in node.iter_expressions())
+            raise explain_too_large(f"{MOST_TABLES} tables")
+        waiting.extend((child, depth + 1, times * _count_copies(node, child)) for child in node.iter_expressions())
 
 
 def _count_copies(node: Any, part: Any) -> int:
@@ -117,7 +117,7 @@ def _count_copies(node: Any, part: Any) -> int:
         return 2
     if isinstance(node, exp.Select) and isinstance(part, exp.From | exp.Join):
         stars = Counter(
-            each.table if isinstance(each, exp.Column) else "" for each in filter(_is_star, node.expressions)
+            star.table if isinstance(star, exp.Column) else "" for star in filter(_is_star, node.expressions)
         )
         everything = stars.pop("", 0)
         return max(1, everything + max(stars.values(), default=0))
@@ -130,7 +130,7 @@ def _is_star(expression: Any) -> bool:
 
 def check_sets(group: Any) -> None:
     """Refuse a GROUP BY that makes too many grouping sets; they are counted, and none is made."""
-    if math.prod(_count_sets(each) for each in group.expressions) > MOST_SETS:
+    if math.prod(_count_sets(grouping) for grouping in group.expressions) > MOST_SETS:
         raise QueryError(f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.")
 
 
@@ -145,12 +145,12 @@ def _count_sets(element: Any) -> int:
     return 1
 
 
-def balanced(tree: Any) -> Any:
+def balance_tree(tree: Any) -> Any:
     """The same question, with long chains of AND and of OR as shallow trees; both are associative."""
     for kind in (exp.And, exp.Or):
         tops = [node for node in tree.find_all(kind) if not isinstance(node.parent, kind)]
         for top in tops:
-            parts = _chained(top, kind)
+            parts = _flatten_chain(top, kind)
             while len(parts) > 2:  # noqa: PLR2004 - the last two are joined by the top itself
                 pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
                 parts = [kind(this=pair[0], expression=pair[1]) if pair[1:] else pair[0] for pair in pairs]
@@ -159,17 +159,17 @@ def balanced(tree: Any) -> Any:
     return tree
 
 
-def _chained(top: Any, kind: type[Any]) -> list[Any]:
+def _flatten_chain(top: Any, kind: type[Any]) -> list[Any]:
     """What a chain of one operator joins, in its order."""
-    found: list[Any] = []
+    operands: list[Any] = []
     waiting = [top]
     while waiting:
         node = waiting.pop()
         if isinstance(node, kind):
             waiting += [node.expression, node.this]
         else:
-            found.append(node)
-    return found
+            operands.append(node)
+    return operands
 
 
 def check_texts(tree: Any, longest: Callable[[], int]) -> None:
@@ -216,14 +216,16 @@ class _Measuring:
             return self.column
         if isinstance(node, exp.Column):
             return self._column(node, scope)
-        lengths = [self.length(each, scope) for each in node.iter_expressions() if not isinstance(each, exp.Identifier)]
-        found = self._made(node, lengths)
-        if found > self.most and found > max(lengths, default=0):
+        lengths = [
+            self.length(child, scope) for child in node.iter_expressions() if not isinstance(child, exp.Identifier)
+        ]
+        result_length = self._made(node, lengths)
+        if result_length > self.most and result_length > max(lengths, default=0):
             raise QueryError(
                 f"the question makes texts of more than {self.most:,} letters, or lists that hold as much; join or "
                 "replace fewer texts, or do it with the answer."
             )
-        return found
+        return result_length
 
     def _made(self, node: Any, lengths: Sequence[int]) -> int:
         """The length of what a function makes of texts of given lengths."""
@@ -259,22 +261,22 @@ class _Measuring:
         """A query sees the columns of what it selects from, of what is around it, and its own before each."""
         first = select.args.get("from_") or select.args.get("from")
         sources = [*([] if first is None else [first]), *(select.args.get("joins") or ())]
-        columns = [self.length(each.this, around) for each in sources]
+        columns = [self.length(item.this, around) for item in sources]
         column = max(around.column, *columns, SHORT)
         aliases: dict[str, tuple[int, int]] = {}
-        found = column if select.is_star else SHORT
-        for each in select.expressions:
+        longest_output = column if select.is_star else SHORT
+        for item in select.expressions:
             before = self.repeated
-            length = self.length(each.unalias(), _Scope(column, aliases))
-            found = max(found, length)
-            if each.alias:
-                aliases[each.alias.lower()] = length, nodes(each) + self.repeated - before
-        scope, seen = (
+            length = self.length(item.unalias(), _Scope(column, aliases))
+            longest_output = max(longest_output, length)
+            if item.alias:
+                aliases[item.alias.lower()] = length, count_nodes(item) + self.repeated - before
+        scope, visible_scope = (
             _Scope(column, aliases),
-            {id(each) for each in (*select.expressions, *(source.this for source in sources))},
+            {id(item) for item in (*select.expressions, *(source.this for source in sources))},
         )
         for clause in select.iter_expressions():
-            for each in clause.iter_expressions() if isinstance(clause, exp.From | exp.Join) else [clause]:
-                if id(each) not in seen:
-                    self.length(each, scope)
-        return found
+            for item in clause.iter_expressions() if isinstance(clause, exp.From | exp.Join) else [clause]:
+                if id(item) not in visible_scope:
+                    self.length(item, scope)
+        return longest_output

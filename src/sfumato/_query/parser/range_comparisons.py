@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from sfumato._query.impossible_literals import no_range
+from sfumato._query.impossible_literals import explain_missing_range
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.literal_equalities import equalities
+from sfumato._query.parser.literal_equalities import find_equalities
 from sfumato._records.sql_quoting import TABLE
 from sfumato._request.schema import Bins, Edge
 from sfumato.errors import QueryError
@@ -29,12 +29,12 @@ IsOwn = Callable[[exp.Column], bool]
 """Whether a column is one of the release, whatever its name."""
 
 
-def of_release(column: exp.Column) -> bool:
+def is_release_column(column: exp.Column) -> bool:
     """Whether a column that was found is one of the release."""
     return column.table in ("", TABLE)
 
 
-def by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = of_release) -> Tree:
+def rewrite_by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = is_release_column) -> Tree:
     """Rewrite comparisons of ranges with numbers or dates as lists of ranges.
 
     What cuts inside a range is refused, and so is a text that is no range: no record can have it, and whoever wrote it
@@ -42,94 +42,97 @@ def by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsO
     """
     if not bins:
         return expression
-    for column, literal in equalities(expression):
+    for column, literal in find_equalities(expression):
         if is_own(column) and column.name in bins:
             _check_range(literal, column.name, Bins(bins[column.name]))
-    return expression.transform(lambda node: _rewritten(node, bins, is_own))
+    return expression.transform(lambda node: _rewrite_node(node, bins, is_own))
 
 
 def _check_range(literal: exp.Literal, name: str, ranges: Bins) -> None:
-    if literal.is_string and literal.name not in ranges.labels and _constant(literal, ranges) is None:
-        raise no_range(literal.name, name, ranges)
+    if literal.is_string and literal.name not in ranges.labels and _parse_constant(literal, ranges) is None:
+        raise explain_missing_range(literal.name, name, ranges)
 
 
-def _rewritten(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn) -> Tree:
+def _rewrite_node(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn) -> Tree:
     if isinstance(node, exp.Between):
         low = exp.GTE(this=node.this, expression=node.args["low"])
         high = exp.LTE(this=node.this, expression=node.args["high"])
-        ends = [_compared(each, bins, is_own) for each in (low, high)]
+        ends = [_rewrite_comparison(comparisons, bins, is_own) for comparisons in (low, high)]
         return node if ends[0] is None or ends[1] is None else exp.paren(exp.And(this=ends[0], expression=ends[1]))
     if isinstance(node, exp.In) and node.expressions:
-        each = [_compared(exp.EQ(this=node.this, expression=other), bins, is_own) for other in node.expressions]
-        return _none_of(node.this) if all(other is not None for other in each) else node
-    found = _compared(node, bins, is_own)
-    return node if found is None else found
+        comparisons = [
+            _rewrite_comparison(exp.EQ(this=node.this, expression=other), bins, is_own) for other in node.expressions
+        ]
+        return _make_never_true(node.this) if all(other is not None for other in comparisons) else node
+    comparison = _rewrite_comparison(node, bins, is_own)
+    return node if comparison is None else comparison
 
 
-def _compared(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn) -> Tree | None:
+def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn) -> Tree | None:
     """The comparison as a list of ranges; None where it is not one of a range with a number, a date or a range."""
     kind = type(node)
     if kind not in FLIPPED:
         return None
-    left, right = allowed_sql.unwrapped(node.this), allowed_sql.unwrapped(node.expression)
+    left, right = allowed_sql.unwrap(node.this), allowed_sql.unwrap(node.expression)
     if not isinstance(left, exp.Column):
         left, right, kind = right, left, FLIPPED[kind]
     if not isinstance(left, exp.Column) or not is_own(left) or left.name not in bins:
         return None
     ranges = Bins(bins[left.name])
-    bound = _constant(right, ranges)
+    bound = _parse_constant(right, ranges)
     if bound is None and (kind in (exp.EQ, exp.NEQ) or not (isinstance(right, exp.Literal) and right.is_string)):
         return None
     if kind in (exp.EQ, exp.NEQ):
         if ranges.values[0] <= bound <= ranges.values[-1]:  # type: ignore[operator]
             raise _cut(ranges, left.name, node)
-        found = _none_of(left)
-        return exp.Not(this=exp.paren(found)) if kind is exp.NEQ else found
+        condition = _make_never_true(left)
+        return exp.Not(this=exp.paren(condition)) if kind is exp.NEQ else condition
     with_bound = kind in (exp.LTE, exp.GT)
     if bound is None:  # as texts, [100,120) would come before [20,40)
         _check_range(right, left.name, ranges)
         labels = list(ranges.labels[: ranges.labels.index(right.name) + with_bound])
     else:
-        labels = _below(ranges, bound, with_bound, left.name, node)
-    found = _none_of(left)
+        labels = _list_ranges_below(ranges, bound, with_bound, left.name, node)
+    condition = _make_never_true(left)
     if labels:
-        found = exp.In(this=left.copy(), expressions=[exp.Literal.string(label) for label in labels])
-    return exp.Not(this=exp.paren(found)) if kind in (exp.GT, exp.GTE) else found
+        condition = exp.In(this=left.copy(), expressions=[exp.Literal.string(label) for label in labels])
+    return exp.Not(this=exp.paren(condition)) if kind in (exp.GT, exp.GTE) else condition
 
 
-def _below(ranges: Bins, bound: Edge, with_bound: bool, name: str, node: Tree) -> list[str]:
+def _list_ranges_below(ranges: Bins, bound: Edge, with_bound: bool, name: str, node: Tree) -> list[str]:
     """The ranges below a bound, the bound itself included or not."""
     edges = ranges.values
-    found = []
+    range_labels = []
     for number, label in enumerate(ranges.labels):
         low, high = edges[number], edges[number + 1]
         is_last = number == len(edges) - 2
         holds_high = is_last and not with_bound
         if high < bound or (high == bound and not holds_high):  # type: ignore[operator]
-            found.append(label)
+            range_labels.append(label)
         elif low < bound or (low == bound and with_bound):  # type: ignore[operator]
             raise _cut(ranges, name, node)
-    return found
+    return range_labels
 
 
 def _cut(ranges: Bins, name: str, node: Tree) -> QueryError:
     return QueryError(
-        f"{allowed_sql.sql_of(node)!r} cuts inside a range of {name!r}, which was published in ranges with the edges "
+        f"{allowed_sql.write_sql(node)!r} cuts inside a range of {name!r}, which was published in ranges with the "
+        "edges "
         f"{', '.join(ranges.edges)}; each holds its lower edge, so ask with < or >= at an edge."
     )
 
 
-def _none_of(column: Tree) -> Tree:
+def _make_never_true(column: Tree) -> Tree:
     """False, and unknown where the column is missing."""
     missing = exp.Is(this=column.copy(), expression=exp.Null())
     return exp.paren(exp.And(this=missing, expression=exp.Null()))
 
 
-def _constant(node: Tree, ranges: Bins) -> Edge | None:
+def _parse_constant(node: Tree, ranges: Bins) -> Edge | None:
     """A number or a date of the kind of the edges."""
     sign = 1
     if isinstance(node, exp.Neg):
-        node, sign = allowed_sql.unwrapped(node.this), -1
+        node, sign = allowed_sql.unwrap(node.this), -1
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
         node = node.this
     if not isinstance(node, exp.Literal) or node.name in ranges.labels:
@@ -140,7 +143,7 @@ def _constant(node: Tree, ranges: Bins) -> Edge | None:
             number = _number(node.name)
             return sign * number if math.isfinite(number) else None
         if isinstance(first, datetime.datetime):
-            return _moment(datetime.datetime.fromisoformat(node.name), first)
+            return _convert_moment(datetime.datetime.fromisoformat(node.name), first)
         return datetime.date.fromisoformat(node.name)
     except ValueError:
         return None
@@ -153,7 +156,7 @@ def _number(text: str) -> int | float:
         return float(text)
 
 
-def _moment(moment: datetime.datetime, edge: datetime.datetime) -> datetime.datetime:
+def _convert_moment(moment: datetime.datetime, edge: datetime.datetime) -> datetime.datetime:
     """A moment that can be compared with an edge; what has no offset is in UTC."""
     if (moment.tzinfo is None) == (edge.tzinfo is None):
         return moment
@@ -162,13 +165,14 @@ def _moment(moment: datetime.datetime, edge: datetime.datetime) -> datetime.date
     return moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = of_release) -> None:
+def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn = is_release_column) -> None:
     """Refuse to add up ranges; to compare them is no sum of them."""
-    for each in expression.find_all(exp.Column):
-        if is_own(each) and each.name in bins and not _is_compared(each, expression):
+    for column in expression.find_all(exp.Column):
+        if is_own(column) and column.name in bins and not _is_compared(column, expression):
             raise QueryError(
-                f"{each.name!r} was published in ranges with the edges {', '.join(bins[each.name])}, so its sum and "
-                f"mean are not known; count its ranges with GROUP BY {each.name}."
+                f"{column.name!r} was published in ranges with the edges {', '.join(bins[column.name])}, so its sum "
+                "and "
+                f"mean are not known; count its ranges with GROUP BY {column.name}."
             )
 
 

@@ -14,9 +14,9 @@ from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import Names
 from sfumato._query.parser.conditions import Condition, split
 from sfumato._query.parser.formulas import Formula
-from sfumato._query.parser.from_clause import FromClause, source_of
-from sfumato._query.unknown_literals import checked
-from sfumato._records.sql_quoting import plain_name
+from sfumato._query.parser.from_clause import FromClause, read_from_clause
+from sfumato._query.unknown_literals import check_literals
+from sfumato._records.sql_quoting import quote_if_needed
 from sfumato.errors import QueryError
 
 
@@ -55,42 +55,46 @@ class SelectReader:
     def __init__(self, select: exp.Select, session: Session) -> None:
         self.select = select
         self.session = session
-        self.source = source_of(select, session)
+        self.source = read_from_clause(select, session)
         self.names: Names = self.source.names
         self.aggregates = Aggregates(self.names, session, self.source.records)
         self.formulas: list[Formula] = []
-        self.aliases = {each.alias_or_name.lower(): each.unalias() for each in select.expressions if _has_name(each)}
+        self.aliases = {
+            expression.alias_or_name.lower(): expression.unalias()
+            for expression in select.expressions
+            if _has_name(expression)
+        }
 
     def where(self) -> Condition:
         """The condition on records."""
         where = self.select.args.get("where")
-        asked = [*self.source.conditions]
+        conditions = [*self.source.conditions]
         if where is not None:
-            asked.append(self.resolved(where.this))
-        return split([checked(each, self.session) for each in asked], self.names)
+            conditions.append(self.resolved(where.this))
+        return split([check_literals(condition, self.session) for condition in conditions], self.names)
 
     def resolved(self, expression: Tree, allowed: tuple[type[Any], ...] = allowed_sql.EXPRESSIONS) -> Tree:
         """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
         self.session.clock.check()
-        expression = public_queries.without_subqueries(expression, self.session)
+        expression = public_queries.run_subqueries(expression, self.session)
         allowed_sql.check(expression, allowed)
-        return checked(self.names.resolved(expression), self.session)
+        return check_literals(self.names.resolved(expression), self.session)
 
     def group(self, expression: Tree) -> Tree:
         """An expression to group by."""
-        found = allowed_sql.unwrapped(self.resolved(self.meant(expression)))
-        if isinstance(found, exp.Literal) and not found.is_string:
+        group_tree = allowed_sql.unwrap(self.resolved(self.meant(expression)))
+        if isinstance(group_tree, exp.Literal) and not group_tree.is_string:
             raise QueryError("group by columns of the release, by their names.")
-        protected = self.names.protected(found)
-        if protected and not self.names.is_sensitive(found):
+        protected = self.names.protected(group_tree)
+        if protected and not self.names.is_sensitive(group_tree):
             raise QueryError(
                 f"group by {protected[0]!r} and by public columns one beside the other, not by an expression of both."
             )
-        return found
+        return group_tree
 
     def meant(self, expression: Tree) -> Tree:
         """What a group names: a column, or an output by its number or its alias."""
-        node = allowed_sql.unwrapped(expression)
+        node = allowed_sql.unwrap(expression)
         if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(self.select.expressions):
             return self._no_aggregate(self.select.expressions[int(node.name) - 1].unalias())
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
@@ -116,7 +120,7 @@ class SelectReader:
         if (column.table, column.name) in self.names.sensitive:
             return QueryError(
                 f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
-                f"GROUP BY {plain_name(column.name)}."
+                f"GROUP BY {quote_if_needed(column.name)}."
             )
         return QueryError(f"{column.name!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it.")
 

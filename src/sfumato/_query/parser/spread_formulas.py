@@ -51,83 +51,83 @@ class _Moments:
     moved_x: float
 
 
-def _minus(left: Formula, right: Formula) -> Formula:
+def _subtract(left: Formula, right: Formula) -> Formula:
     return Arithmetic("-", left, right)
 
 
-def _times(left: Formula, right: Formula) -> Formula:
+def _multiply(left: Formula, right: Formula) -> Formula:
     return Arithmetic("*", left, right)
 
 
-def _over(left: Formula, right: Formula) -> Formula:
+def _divide(left: Formula, right: Formula) -> Formula:
     return Arithmetic("/", left, right)
 
 
-def _around(both: Formula, one: Formula, other: Formula, count: Formula) -> Formula:
+def _center_products(both: Formula, one: Formula, other: Formula, count: Formula) -> Formula:
     """A sum of products around the means."""
-    return _minus(both, _over(_times(one, other), count))
+    return _subtract(both, _divide(_multiply(one, other), count))
 
 
 def _sxx(of: _Moments) -> Formula:
-    return _around(of.xx, of.x, of.x, of.count)
+    return _center_products(of.xx, of.x, of.x, of.count)
 
 
 def _syy(of: _Moments) -> Formula:
-    return _around(of.yy, of.y, of.y, of.count)
+    return _center_products(of.yy, of.y, of.y, of.count)
 
 
 def _sxy(of: _Moments) -> Formula:
-    return _around(of.xy, of.y, of.x, of.count)
+    return _center_products(of.xy, of.y, of.x, of.count)
 
 
 def _but_one(of: _Moments) -> Formula:
-    return _minus(of.count, Number(1.0))
+    return _subtract(of.count, Number(1.0))
 
 
 def _mean(total: Formula, moved: float, of: _Moments) -> Formula:
-    return Arithmetic("+", _over(total, of.count), Number(moved))
+    return Arithmetic("+", _divide(total, of.count), Number(moved))
 
 
 def _slope(of: _Moments) -> Formula:
-    return _over(_sxy(of), _sxx(of))
+    return _divide(_sxy(of), _sxx(of))
 
 
 def _intercept(of: _Moments) -> Formula:
-    return _minus(_mean(of.y, of.moved_y, of), _times(_slope(of), _mean(of.x, of.moved_x, of)))
+    return _subtract(_mean(of.y, of.moved_y, of), _multiply(_slope(of), _mean(of.x, of.moved_x, of)))
 
 
 def _correlation(of: _Moments) -> Formula:
-    return Applied(Clipped(-1.0, 1.0), _over(_sxy(of), Applied(SquareRoot(), _times(_sxx(of), _syy(of)))))
+    return Applied(Clipped(-1.0, 1.0), _divide(_sxy(of), Applied(SquareRoot(), _multiply(_sxx(of), _syy(of)))))
 
 
-def _explained(of: _Moments) -> Formula:
-    return Applied(Clipped(0.0, 1.0), _over(_times(_sxy(of), _sxy(of)), _times(_sxx(of), _syy(of))))
+def _r_squared(of: _Moments) -> Formula:
+    return Applied(Clipped(0.0, 1.0), _divide(_multiply(_sxy(of), _sxy(of)), _multiply(_sxx(of), _syy(of))))
 
 
 def _sample_variance(of: _Moments) -> Formula:
-    return _over(_syy(of), _but_one(of))
+    return _divide(_syy(of), _but_one(of))
 
 
 def _population_variance(of: _Moments) -> Formula:
-    return _over(_syy(of), of.count)
+    return _divide(_syy(of), of.count)
 
 
-def _root(inner: Callable[[_Moments], Formula]) -> Callable[[_Moments], Formula]:
+def _make_root(inner: Callable[[_Moments], Formula]) -> Callable[[_Moments], Formula]:
     return lambda of: Applied(SquareRoot(), inner(of))
 
 
 _FORMULAS: Mapping[type[Any], Callable[[_Moments], Formula]] = {
     exp.Variance: _sample_variance,
     exp.VariancePop: _population_variance,
-    exp.Stddev: _root(_sample_variance),
-    exp.StddevSamp: _root(_sample_variance),
-    exp.StddevPop: _root(_population_variance),
-    exp.CovarSamp: lambda of: _over(_sxy(of), _but_one(of)),
-    exp.CovarPop: lambda of: _over(_sxy(of), of.count),
+    exp.Stddev: _make_root(_sample_variance),
+    exp.StddevSamp: _make_root(_sample_variance),
+    exp.StddevPop: _make_root(_population_variance),
+    exp.CovarSamp: lambda of: _divide(_sxy(of), _but_one(of)),
+    exp.CovarPop: lambda of: _divide(_sxy(of), of.count),
     exp.Corr: _correlation,
     exp.RegrSlope: _slope,
     exp.RegrIntercept: _intercept,
-    exp.RegrR2: _explained,
+    exp.RegrR2: _r_squared,
     exp.RegrCount: lambda of: of.count,
     exp.RegrAvgx: lambda of: _mean(of.x, of.moved_x, of),
     exp.RegrAvgy: lambda of: _mean(of.y, of.moved_y, of),
@@ -146,26 +146,28 @@ def spread_of(node: Tree, where: Sequence[Tree], sums: Summing) -> Formula:
     """The formula of an aggregate of one number, or of two."""
     y = sums.resolved(node.this)
     x = sums.resolved(node.expression) if node.args.get("expression") is not None else y
-    given = [*where, *(_given(each) for each in (y, x))] if x is not y else [*where, _given(y)]
-    moved = [sums.centre_of(each) for each in (y, x)]
-    left, right = (_moved(each, by) for each, by in zip((y, x), moved, strict=True))
+    conditions = (
+        [*where, *(_make_not_null(value_tree) for value_tree in (y, x))] if x is not y else [*where, _make_not_null(y)]
+    )
+    moved = [sums.centre_of(value_tree) for value_tree in (y, x)]
+    left, right = (_shift_value(value_tree, by) for value_tree, by in zip((y, x), moved, strict=True))
     moments = _Moments(
-        sums.count_of(given),
-        sums.sum_of(left, given),
-        sums.sum_of(right, given),
-        sums.sum_of(exp.Mul(this=left.copy(), expression=left.copy()), given),
-        sums.sum_of(exp.Mul(this=right.copy(), expression=right.copy()), given),
-        sums.sum_of(exp.Mul(this=left.copy(), expression=right.copy()), given),
+        sums.count_of(conditions),
+        sums.sum_of(left, conditions),
+        sums.sum_of(right, conditions),
+        sums.sum_of(exp.Mul(this=left.copy(), expression=left.copy()), conditions),
+        sums.sum_of(exp.Mul(this=right.copy(), expression=right.copy()), conditions),
+        sums.sum_of(exp.Mul(this=left.copy(), expression=right.copy()), conditions),
         *moved,
     )
     return _FORMULAS[type(node)](moments)
 
 
-def _moved(value: Tree, by: float) -> Tree:
+def _shift_value(value: Tree, by: float) -> Tree:
     if not by:
         return exp.paren(value.copy())
     return exp.paren(exp.Sub(this=exp.paren(value.copy()), expression=exp.Literal.number(repr(by))))
 
 
-def _given(value: Tree) -> Tree:
+def _make_not_null(value: Tree) -> Tree:
     return exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))

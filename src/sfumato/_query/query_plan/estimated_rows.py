@@ -20,7 +20,7 @@ from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import is_of_answer
 from sfumato._query.parser.formulas import Formula
 from sfumato._query.query_plan.joint_sums import JointSums
-from sfumato._records.sql_quoting import quoted
+from sfumato._records.sql_quoting import quote_name
 from sfumato.errors import QueryError
 
 LINE = "line"
@@ -36,7 +36,7 @@ def is_scalar(column: str) -> bool:
     return column.startswith(SCALAR)
 
 
-def formula_column(column: str) -> str:
+def name_formula_column(column: str) -> str:
     """The column beside an estimate that holds the number of its formula."""
     return f"{column} formula"
 
@@ -50,7 +50,11 @@ class EstimateRows:
 
     def reads(self, tree: Tree) -> list[str]:
         """The estimates that an expression looks at."""
-        return [each.name for each in tree.find_all(exp.Column) if is_of_answer(each) and each.name in self.estimated]
+        return [
+            column.name
+            for column in tree.find_all(exp.Column)
+            if is_of_answer(column) and column.name in self.estimated
+        ]
 
 
 @dataclass
@@ -76,9 +80,9 @@ class Bench:
     def asked(self, rows: EstimateRows, columns: Sequence[str], rest: str = "") -> pa.Table:
         """Columns of the rows, by SQL over our names."""
         self.session.register(_ROWS, rows.table)
-        found = self.session.part(f"SELECT {', '.join(columns) or '1'} FROM {quoted(_ROWS)} {rest}")
-        self.most_rows = max(self.most_rows, found.num_rows)
-        return found
+        table = self.session.part(f"SELECT {', '.join(columns) or '1'} FROM {quote_name(_ROWS)} {rest}")
+        self.most_rows = max(self.most_rows, table.num_rows)
+        return table
 
     def check_row_count(self, rows: EstimateRows) -> EstimateRows:
         """The rows of a join, a UNION ALL or a window, if there are not too many."""
@@ -93,12 +97,12 @@ class Bench:
     def is_chance(self, rows: EstimateRows, trees: Sequence[Tree]) -> bool:
         """Whether what stands in trees has an error, or was decided by something that has."""
         names = {name for tree in trees for name in rows.reads(tree)}
-        named = {each.name for tree in trees for each in tree.find_all(exp.Column) if is_of_answer(each)}
+        named = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_of_answer(column)}
         return not named.isdisjoint(self.by_chance) or any(not self.is_exact(rows, name) for name in names)
 
     def is_exact(self, rows: EstimateRows, name: str) -> bool:
         """Whether no number of a column has an error."""
-        numbers = rows.table.column(formula_column(name)).to_pylist()
+        numbers = rows.table.column(name_formula_column(name)).to_pylist()
         return all(number is None or self.sums.is_exact(number) for number in numbers)
 
     def filtered(self, rows: EstimateRows, condition: Tree | None) -> EstimateRows:
@@ -106,7 +110,7 @@ class Bench:
         if condition is None:
             return rows
         self.looked(rows, [condition])
-        table = self.asked(rows, ["*"], f"WHERE {allowed_sql.sql_of(condition)} ORDER BY {LINE}")
+        table = self.asked(rows, ["*"], f"WHERE {allowed_sql.write_sql(condition)} ORDER BY {LINE}")
         return EstimateRows(table, rows.estimated)
 
     def with_plain(self, rows: EstimateRows, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> EstimateRows:
@@ -122,36 +126,36 @@ class Bench:
         for name, formulas in columns.items():
             values: list[float | None] = []
             numbers: list[int | None] = []
-            known: dict[Formula, tuple[float | None, int | None]] = {}
-            for each in formulas:
+            numbers_by_formula: dict[Formula, tuple[float | None, int | None]] = {}
+            for formula in formulas:
                 self.session.clock.check()
-                if each is None:
+                if formula is None:
                     values.append(None)
                     numbers.append(None)
                     continue
-                if each not in known:
-                    known[each] = self.sums.value(each), self.sums.number_of(each)
-                values.append(known[each][0])
-                numbers.append(known[each][1])
+                if formula not in numbers_by_formula:
+                    numbers_by_formula[formula] = self.sums.value(formula), self.sums.number_of(formula)
+                values.append(numbers_by_formula[formula][0])
+                numbers.append(numbers_by_formula[formula][1])
             table = table.append_column(name, pa.array(values, pa.float64()))
-            table = table.append_column(formula_column(name), pa.array(numbers, pa.int64()))
+            table = table.append_column(name_formula_column(name), pa.array(numbers, pa.int64()))
         return EstimateRows(table, rows.estimated | set(columns))
 
     def shown(self, rows: EstimateRows, column: str) -> list[Any]:
         """What a column shows: estimates, or values."""
         if column not in rows.estimated:
             return list(rows.table.column(column).to_pylist())
-        numbers = rows.table.column(formula_column(column)).to_pylist()
-        return [Estimate.missing(NOTHING) if each is None else self.sums.estimate(each) for each in numbers]
+        numbers = rows.table.column(name_formula_column(column)).to_pylist()
+        return [Estimate.missing(NOTHING) if number is None else self.sums.estimate(number) for number in numbers]
 
     def is_count(self, rows: EstimateRows, column: str) -> bool:
         """Whether every estimate of a column is one COUNT(*)."""
-        numbers = rows.table.column(formula_column(column)).to_pylist()
+        numbers = rows.table.column(name_formula_column(column)).to_pylist()
         return all(number is not None and self.sums.is_count(number) for number in numbers)
 
     def formulas(self, numbers: Sequence[Any]) -> list[Formula | None]:
         """What numbers of formulas stand for."""
-        return [None if each is None else self.sums.formulas[each] for each in numbers]
+        return [None if number is None else self.sums.formulas[number] for number in numbers]
 
 
 @dataclass(frozen=True)

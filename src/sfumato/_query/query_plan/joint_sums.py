@@ -16,7 +16,16 @@ from sfumato._query.estimate import Estimate
 from sfumato._query.estimation import UPPER_BOUND, Estimator, Factors, GroupCell
 from sfumato._query.parser.aggregates import Total
 from sfumato._query.parser.conditions import Condition
-from sfumato._query.parser.formulas import Affine, Formula, Gradient, RowSums, Sum, evaluated, sums_of, value_of
+from sfumato._query.parser.formulas import (
+    Affine,
+    Formula,
+    Gradient,
+    RowSums,
+    Sum,
+    compute_value,
+    evaluate_formula,
+    list_sums,
+)
 from sfumato._records.tally import Key
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments
@@ -71,17 +80,17 @@ class JointSums:
         return len(self.leaves) - 1
 
     def _sum(self, leaf: int) -> _Leaf:
-        found = self.leaves[leaf]
-        if isinstance(found, Estimate):
+        leaf_sum = self.leaves[leaf]
+        if isinstance(leaf_sum, Estimate):
             raise QueryError(NOT_COMBINED)
-        return found
+        return leaf_sum
 
     def total(self, leaf: int) -> Estimate:
         """One sum."""
-        found = self.leaves[leaf]
-        if isinstance(found, Estimate):
-            return found
-        return found.estimator.total(found.number, found.cell)
+        leaf_sum = self.leaves[leaf]
+        if isinstance(leaf_sum, Estimate):
+            return leaf_sum
+        return leaf_sum.estimator.total(leaf_sum.number, leaf_sum.cell)
 
     def number_of(self, formula: Formula) -> int:
         """The number of a formula, under which rows of tables name it."""
@@ -90,8 +99,8 @@ class JointSums:
 
     def value(self, formula: Formula) -> float | None:
         """The number that a formula gives; None where it gives none."""
-        found = value_of(formula, self.row)
-        return found if math.isfinite(found) else None
+        number = compute_value(formula, self.row)
+        return number if math.isfinite(number) else None
 
     def estimate(self, number: int) -> Estimate:
         """The estimate of a formula, by its number."""
@@ -100,7 +109,7 @@ class JointSums:
     def evaluate(self, formula: Formula) -> Estimate:
         """The estimate of a formula; each is worked out once."""
         if formula not in self._estimates:
-            self._estimates[formula] = evaluated(formula, self.row)
+            self._estimates[formula] = evaluate_formula(formula, self.row)
         return self._estimates[formula]
 
     def is_count(self, number: int) -> bool:
@@ -111,7 +120,7 @@ class JointSums:
 
     def is_exact(self, number: int) -> bool:
         """Whether a formula is known to have no error, as far as its sums tell."""
-        return all(self.total(leaf).is_exact for leaf in sums_of(self.formulas[number]))
+        return all(self.total(leaf).is_exact for leaf in list_sums(self.formulas[number]))
 
     @property
     def row(self) -> RowSums:
@@ -122,15 +131,15 @@ class JointSums:
         """A linear combination of sums, with its error."""
         key = frozenset(gradient.items())
         if key not in self._combined:
-            self._combined[key] = self._sum_of([self._part(*each) for each in self._by_part(gradient)])
+            self._combined[key] = self._sum_of([self._part(*part) for part in self._by_part(gradient)])
         return self._combined[key]
 
     def _by_part(self, gradient: Gradient) -> list[tuple[Estimator, Gradient]]:
-        found: dict[int, tuple[Estimator, dict[int, float]]] = {}
+        parts_by_estimator: dict[int, tuple[Estimator, dict[int, float]]] = {}
         for leaf, by in gradient.items():
             estimator = self._sum(leaf).estimator
-            found.setdefault(id(estimator), (estimator, {}))[1][leaf] = by
-        return list(found.values())
+            parts_by_estimator.setdefault(id(estimator), (estimator, {}))[1][leaf] = by
+        return list(parts_by_estimator.values())
 
     def _part(self, estimator: Estimator, gradient: Gradient) -> Estimate:
         """What one part of the query adds; where all of several rows is taken alike, what is added may be one count."""
@@ -138,33 +147,35 @@ class JointSums:
             return estimator.estimate_sum(self._factors(gradient))
         common = set(gradient.values())
         by = common.pop() if len(common) == 1 else 1.0
-        return estimator.combined(self._factors({leaf: each / by for leaf, each in gradient.items()})).scaled(by, 0.0)
+        return estimator.combined(self._factors({leaf: factor / by for leaf, factor in gradient.items()})).scaled(
+            by, 0.0
+        )
 
     def _factors(self, gradient: Gradient) -> Factors:
-        found: dict[Key, dict[int, Floats]] = {}
+        factors_by_key: dict[Key, dict[int, Floats]] = {}
         for number, by in gradient.items():
             leaf = self._sum(number)
-            sums = found.setdefault(leaf.cell.public, {})
+            sums = factors_by_key.setdefault(leaf.cell.public, {})
             sums[leaf.number] = sums.get(leaf.number, np.zeros(len(leaf.cell.mask))) + by * leaf.cell.mask
-        return found
+        return factors_by_key
 
     def _sum_of(self, parts: list[Estimate]) -> Estimate:
         if len(parts) == 1:
             return parts[0]
-        uncertain = [each for each in parts if not each.is_exact]
-        value = sum(each.value for each in parts)
+        uncertain = [estimate for estimate in parts if not estimate.is_exact]
+        value = sum(estimate.value for estimate in parts)
         if not uncertain:
             return Estimate.exact(value)
         if len(uncertain) == 1:
             return uncertain[0].scaled(1.0, value - uncertain[0].value)
-        errors = [each.standard_error for each in uncertain]
-        error = None if None in errors else sum(each for each in errors if each is not None) ** 2
-        least, most = (sum(each.bounds[end] for each in parts) for end in (0, 1))
+        errors = [estimate.standard_error for estimate in uncertain]
+        error = None if None in errors else sum(estimate for estimate in errors if estimate is not None) ** 2
+        least, most = (sum(estimate.bounds[end] for estimate in parts) for end in (0, 1))
         moments = Moments.of(value, error, 0.0, most, least)
         return Estimate.of(moments, self.method.words, self.method.assumption, UPPER_BOUND, TOGETHER)
 
     def _bounds(self, upper: Affine, lower: Affine) -> tuple[float, float]:
-        parts = [self._by_part(each.factors) for each in (upper, lower)]
+        parts = [self._by_part(affine.factors) for affine in (upper, lower)]
         estimators = {id(estimator): estimator for part in parts for estimator, _ in part}
         if len(estimators) != 1 or upper.constant or lower.constant:
             return -math.inf, math.inf

@@ -9,13 +9,15 @@ from sqlglot import exp
 
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import is_of_answer, of_answer
-from sfumato._query.parser.query_size import Room
-from sfumato._request.schema import no_column
+from sfumato._query.parser.column_names import is_of_answer, make_answer_column
+from sfumato._query.parser.query_size import SizeBudget
+from sfumato._request.schema import explain_missing_column
 from sfumato.errors import QueryError
 
 
-def with_aliases(tree: Tree, aliases: Mapping[str, Tree], is_column: Callable[[str], bool], room: Room) -> Tree:
+def replace_aliases(
+    tree: Tree, aliases: Mapping[str, Tree], is_column: Callable[[str], bool], room: SizeBudget
+) -> Tree:
     """An expression in which aliases stand for what they name, where no column has the name.
 
     Within an aggregate a name is always that of a column.
@@ -36,22 +38,27 @@ def _is_aggregated(node: Tree) -> bool:
     return isinstance(around, exp.AggFunc | exp.Filter) and not isinstance(around.parent, exp.Window)
 
 
-def with_named_windows(select: exp.Select, room: Room) -> exp.Select:
+def replace_named_windows(select: exp.Select, room: SizeBudget) -> exp.Select:
     """A SELECT in which OVER name says what the WINDOW clause says of the name."""
-    known = {each.name.lower(): each for each in select.args.get("windows") or ()}
+    windows_by_name = {item.name.lower(): item for item in select.args.get("windows") or ()}
     copy = select.copy()
     copy.set("windows", None)
     for window in copy.find_all(exp.Window):
         alias = window.args.get("alias")
         if alias is None:
             continue
-        meant = known.get(alias.name.lower())
+        meant = windows_by_name.get(alias.name.lower())
         if meant is None:
             raise QueryError(f"there is no window {alias.name!r}; define it: WINDOW {alias.name} AS (...).")
         for part in ("partition_by", "order", "spec"):
             if not window.args.get(part) and meant.args.get(part):
-                given = meant.args[part]
-                window.set(part, [room.take(each) for each in given] if isinstance(given, list) else room.take(given))
+                window_part = meant.args[part]
+                window.set(
+                    part,
+                    [room.take(item) for item in window_part]
+                    if isinstance(window_part, list)
+                    else room.take(window_part),
+                )
         window.set("alias", None)
     return copy
 
@@ -79,14 +86,14 @@ class Scope:
         holder = exp.Paren(this=tree.copy())
         for node in list(holder.find_all(exp.Column)):
             if not is_of_answer(node):
-                node.replace(of_answer(self.column(node)))
+                node.replace(make_answer_column(self.column(node)))
         return holder.this.pop()
 
     def column(self, named: exp.Column) -> str:
         """What we call a column."""
         name, table = named.name.lower(), named.table.lower()
         if named.args.get("db") or named.args.get("catalog") or isinstance(named.this, exp.Star):
-            raise QueryError(f"{allowed_sql.sql_of(named)!r} is no column; name columns one by one.")
+            raise QueryError(f"{allowed_sql.write_sql(named)!r} is no column; name columns one by one.")
         if table and table not in self.tables:
             raise QueryError(f"there is no table {named.table!r}; there is {', '.join(self.tables) or 'none'}.")
         places = [table] if table else list(self.tables)
@@ -96,7 +103,9 @@ class Scope:
         if not having:
             spelt = list(dict.fromkeys(name for place in places for name, _ in self.tables[place].values()))
             raise QueryError(
-                no_column(named.name, spelt, "there is no column") if spelt else f"there is no column {named.name!r}."
+                explain_missing_column(named.name, spelt, "there is no column")
+                if spelt
+                else f"there is no column {named.name!r}."
             )
         return self.tables[having[0]][name][1]
 
@@ -105,11 +114,11 @@ class Scope:
         if table and table.lower() not in self.tables:
             raise QueryError(f"there is no table {table!r}; there is {', '.join(self.tables)}.")
         places = [table.lower()] if table else list(self.tables)
-        found: list[tuple[str, Tree]] = []
-        seen: set[str] = set()
+        star_columns: list[tuple[str, Tree]] = []
+        listed_names: set[str] = set()
         for place in places:
             for key, (name, own) in self.tables[place].items():
-                if key not in without and not (key in self.shared and key in seen):
-                    found.append((name, of_answer(own)))
-                seen.add(key)
-        return found
+                if key not in without and not (key in self.shared and key in listed_names):
+                    star_columns.append((name, make_answer_column(own)))
+                listed_names.add(key)
+        return star_columns

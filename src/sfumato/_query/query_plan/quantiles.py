@@ -56,7 +56,7 @@ def is_quantile(node: Tree) -> bool:
     return isinstance(inner, _KINDS)
 
 
-def quantile_of(node: Tree) -> QuantileAsked:
+def parse_quantile(node: Tree) -> QuantileAsked:
     """Read MEDIAN, QUANTILE_CONT, QUANTILE_DISC, QUANTILE and PERCENTILE_CONT ... WITHIN GROUP."""
     where: tuple[Tree, ...] = ()
     if isinstance(node, exp.Filter):
@@ -68,17 +68,17 @@ def quantile_of(node: Tree) -> QuantileAsked:
         return QuantileAsked(ordered.this, share, isinstance(node.this, exp.PercentileCont), where)
     if isinstance(node, exp.Median):
         return QuantileAsked(node.this, 0.5, is_between=True, where=where)
-    given = node.args.get("quantile") or node.args.get("expression")
-    return QuantileAsked(node.this, _share(given), isinstance(node, exp.PercentileCont), where)
+    share_tree = node.args.get("quantile") or node.args.get("expression")
+    return QuantileAsked(node.this, _share(share_tree), isinstance(node, exp.PercentileCont), where)
 
 
 def _share(node: Tree | None) -> float:
-    found = None if node is None else allowed_sql.unwrapped(node)
-    if not isinstance(found, exp.Literal) or found.is_string or not 0 <= float(found.name) <= 1:
+    share_tree = None if node is None else allowed_sql.unwrap(node)
+    if not isinstance(share_tree, exp.Literal) or share_tree.is_string or not 0 <= float(share_tree.name) <= 1:
         raise QueryError(
             "a quantile needs one number from 0 to 1, such as QUANTILE_CONT(stay, 0.9); ask for several one by one."
         )
-    return float(found.name)
+    return float(share_tree.name)
 
 
 class Distribution:
@@ -95,13 +95,13 @@ class Distribution:
         self.session, self.method = session, method
         records, where = question.source.records, question.where.public_sql
         self.points = self._points(f"{records}{f' WHERE {where}' if where else ''}", value)
-        asked = replace(
+        quantile = replace(
             question,
             groups=(*question.groups, Group(self._grouped(value), is_sensitive=False)),
             totals=(Total(condition),),
             formulas=(Sum(0),),
         )
-        self.estimator = Estimator(session, asked, method)
+        self.estimator = Estimator(session, quantile, method)
         self.cells: dict[tuple[Value, ...], list[tuple[float, GroupCell]]] = {}
         for cell in self.estimator.cells():
             *key, point = cell.public
@@ -122,8 +122,8 @@ class Distribution:
         if not self.is_coarse:
             return None
         shares = ", ".join(repr(number / MOST_POINTS) for number in range(1, MOST_POINTS + 1))
-        ((found,),) = self.session.rows(f"SELECT QUANTILE_DISC({number}, [{shares}]) FROM {records}")
-        return np.unique(np.array(found, dtype=np.float64))
+        ((quantile_points,),) = self.session.rows(f"SELECT QUANTILE_DISC({number}, [{shares}]) FROM {records}")
+        return np.unique(np.array(quantile_points, dtype=np.float64))
 
     def _grouped(self, value: str) -> str:
         """The number as a group: itself, or the first point that is not below it."""
@@ -146,24 +146,24 @@ class Distribution:
         total = sum(counts)
         if total <= 0:
             return Estimate.missing("about no record satisfies the condition")
-        below = isotonic(np.cumsum(counts))
-        value = _reached(points, below, total, asked)
+        below = fit_isotonic(np.cumsum(counts))
+        value = _find_quantile(points, below, total, asked)
         above = [so_far - asked.share * total for so_far in accumulate(counts)]
-        found = self.estimator.crossing_errors(0, [at[point] for point in points], asked.share)
-        errors = [each for each in found if each is not None]
+        crossing_errors = self.estimator.crossing_errors(0, [at[point] for point in points], asked.share)
+        errors = [error for error in crossing_errors if error is not None]
         if len(errors) < len(points):
             raise QueryError("this method tells no error, so it gives no quantiles; use the default one.")
         if not any(errors):
             return Estimate.exact(value)
         crossing = Crossing(tuple(points), tuple(above), tuple(errors), self.is_coarse)
-        error = _standard_error(crossing, below, value)
+        error = _estimate_standard_error(crossing, below, value)
         moments = Moments.of(value, error**2, 0.0, points[-1], points[0])
         note = IN_POINTS if self.is_coarse else None
-        told = Estimate.of(moments, self.method.words, self.method.assumption, note, QUANTILES)
-        return replace(told, derived=crossing)
+        quantile_estimate = Estimate.of(moments, self.method.words, self.method.assumption, note, QUANTILES)
+        return replace(quantile_estimate, derived=crossing)
 
 
-def _standard_error(crossing: Crossing, below: Floats, value: float) -> float:
+def _estimate_standard_error(crossing: Crossing, below: Floats, value: float) -> float:
     """How far the quantile moves with an error of the distribution: by how densely records lie around it.
 
     Where few values are taken by many records, the interval may be of one value; that is not taken for no error.
@@ -178,7 +178,7 @@ def _standard_error(crossing: Crossing, below: Floats, value: float) -> float:
     return max(dense, (high - low) / 2)
 
 
-def isotonic(numbers: Floats) -> Floats:
+def fit_isotonic(numbers: Floats) -> Floats:
     """The nearest numbers that never fall: neighbours that do are replaced by their mean, until none is left."""
     means: list[float] = []
     sizes: list[int] = []
@@ -192,15 +192,15 @@ def isotonic(numbers: Floats) -> Floats:
     return np.repeat(means, sizes)
 
 
-def _reached(points: Sequence[float], below: Floats, total: float, asked: QuantileAsked) -> float:
+def _find_quantile(points: Sequence[float], below: Floats, total: float, quantile: QuantileAsked) -> float:
     """Where a distribution reaches a share of the records, between two values if that is asked for."""
 
     def at_rank(rank: float) -> float:
         return points[min(int(np.searchsorted(below, rank - 1e-9 * total)), len(points) - 1)]
 
-    if not asked.is_between:
-        return at_rank(max(math.ceil(asked.share * total - 1e-9), 1) if total >= 1 else total)
-    position = asked.share * max(total - 1, 0.0)
+    if not quantile.is_between:
+        return at_rank(max(math.ceil(quantile.share * total - 1e-9), 1) if total >= 1 else total)
+    position = quantile.share * max(total - 1, 0.0)
     first, rest = math.floor(position + 1e-9), position - math.floor(position + 1e-9)
     lower, upper = at_rank(first + 1), at_rank(min(first + 2, total))
     return lower + max(rest, 0.0) * (upper - lower)

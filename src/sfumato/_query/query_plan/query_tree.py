@@ -14,18 +14,18 @@ from sfumato._query.connection import Session
 from sfumato._query.consistent_answers import NOT_ADJUSTED, Adjusting
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import of_answer
+from sfumato._query.parser.column_names import make_answer_column
 from sfumato._query.parser.formulas import Number
-from sfumato._query.parser.from_clause import filters_only
-from sfumato._query.parser.query_size import Room
+from sfumato._query.parser.from_clause import is_filter_only
+from sfumato._query.parser.query_size import SizeBudget
 from sfumato._query.parser.sensitive_queries import SelectReader
-from sfumato._query.query_plan.estimated_rows import LINE, SCALAR, Bench, EstimateRows, Result, formula_column
-from sfumato._query.query_plan.name_scope import Scope, with_named_windows
+from sfumato._query.query_plan.estimated_rows import LINE, SCALAR, Bench, EstimateRows, Result, name_formula_column
+from sfumato._query.query_plan.name_scope import Scope, replace_named_windows
 from sfumato._query.query_plan.record_selects import RecordsBlock
 from sfumato._query.query_plan.row_selects import RowsBlock
-from sfumato._query.query_plan.select_clauses import Clauses, numbered, with_this
-from sfumato._query.query_plan.select_steps import Ending, aggregates_in, constant, finished, grouped
-from sfumato._records.sql_quoting import TABLE, quoted
+from sfumato._query.query_plan.select_clauses import Clauses, replace_ordered_tree, replace_output_number
+from sfumato._query.query_plan.select_steps import Ending, add_constant, find_aggregates, finish_select, group_rows
+from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato.errors import QueryError
 
 _CLAUSES = {
@@ -39,7 +39,7 @@ class Reader:
     """Reads queries; the same query, asked twice within one, is answered once."""
 
     bench: Bench
-    room: Room = field(default_factory=Room)
+    room: SizeBudget = field(default_factory=SizeBudget)
     adjusting: Adjusting | None = None
     """How to adjust the counts of the outermost SELECT."""
     adjusted: dict[str, str] = field(default_factory=dict)
@@ -55,12 +55,12 @@ class Reader:
 
     def read_whole(self, tree: Tree) -> Result:
         """The rows of a whole query, whose common table expressions were put in."""
-        return self._result(_unwrapped(tree), is_outer=True)
+        return self._result(_unwrap_query(tree), is_outer=True)
 
     def result(self, tree: Tree) -> Result:
         """The rows of a query within another."""
-        tree = public_queries.inlined(_unwrapped(tree), {}, self.room)
-        key = allowed_sql.sql_of(tree)
+        tree = public_queries.inline_common_tables(_unwrap_query(tree), {}, self.room)
+        key = allowed_sql.write_sql(tree)
         if key not in self._known:
             self._known[key] = self._result(tree)
         return self._known[key]
@@ -69,7 +69,7 @@ class Reader:
         self.session.clock.check()
         if is_outer and self.adjusting is not None and not (isinstance(tree, exp.Select) and _reads_records(tree)):
             raise QueryError(NOT_ADJUSTED)
-        if not public_queries.names_sensitive(tree, self.session) or not public_queries.has_release(tree):
+        if not public_queries.has_sensitive_names(tree, self.session) or not public_queries.has_release(tree):
             return self._public(tree)
         if isinstance(tree, exp.SetOperation):
             return self._union(tree)
@@ -78,12 +78,12 @@ class Reader:
         other = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
         if other:
             raise QueryError(f"{other[0].strip('_').upper()} cannot be answered with a protected column; leave it out.")
-        tree = with_named_windows(tree, self.room)
+        tree = replace_named_windows(tree, self.room)
         return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._over_rows(tree)
 
     def _public(self, tree: Tree) -> Result:
         """A query of public columns, or of the analyst's own tables: what it gives is known."""
-        public_queries.materialised(tree, self.session)
+        public_queries.materialise(tree, self.session)
         table = self.session.parts[-1]
         names = [self.bench.fresh("p") for _ in table.column_names]
         shown = tuple(zip(table.column_names, names, strict=True))
@@ -96,9 +96,13 @@ class Reader:
         """A SELECT over records, or over those that have one value: only numbers of groups leave it."""
         select = self._with_parts(select, in_where=True)
         block = RecordsBlock(SelectReader(select, self.session), self.session)
-        listed = [each.unalias() for each in select.expressions]
-        if not select.args.get("group") and not any(map(aggregates_in, listed)):
-            resolved = [block.reader.names.resolved(each) for each in listed if not each.find(exp.Star, exp.Query)]
+        listed = [expression.unalias() for expression in select.expressions]
+        if not select.args.get("group") and not any(map(find_aggregates, listed)):
+            resolved = [
+                block.reader.names.resolved(expression)
+                for expression in listed
+                if not expression.find(exp.Star, exp.Query)
+            ]
             raise block.single_rows(exp.Tuple(expressions=resolved))
         block.read_groups()
         scalars: dict[str, Result] = {}
@@ -111,7 +115,7 @@ class Reader:
         self.has_subtotals = self.has_subtotals or block.sets is not None
         if is_outer and self.adjusting is not None:
             rows, ending, self.adjusted = self.adjusting.add_adjusted(self.bench, block, rows, ending)
-        return finished(self.bench, rows, ending, is_outer=is_outer)
+        return finish_select(self.bench, rows, ending, is_outer=is_outer)
 
     def _with_parts(self, select: exp.Select, *, in_where: bool) -> exp.Select:
         """A SELECT whose conditions compare with what other queries gave: these are run first, each on its own."""
@@ -123,7 +127,7 @@ class Reader:
 
     def _settle(self, tree: Tree, *, is_record: bool) -> None:
         """Put what subqueries with protected columns gave into their place in a condition."""
-        for query in [each for each in tree.find_all(exp.Subquery) if self._is_estimated(each)]:
+        for query in [subquery for subquery in tree.find_all(exp.Subquery) if self._is_estimated(subquery)]:
             parent: Tree = query.parent or query
             if isinstance(parent, exp.In) and parent.args.get("query") is query:
                 parent.set("query", self._list(query))
@@ -139,32 +143,32 @@ class Reader:
         if len(result.shown) != 1 or result.rows.estimated:
             raise QueryError("IN (SELECT ...) needs a list of values, and cannot look for estimates.")
         ((_, column),) = result.shown
-        self.bench.looked(result.rows, [of_answer(column)])
+        self.bench.looked(result.rows, [make_answer_column(column)])
         name = self._part(result.rows.table.select([column]))
-        return allowed_sql.ready(f"(SELECT * FROM {name})")
+        return allowed_sql.make_ready_sql(f"(SELECT * FROM {name})")
 
     def _part(self, table: pa.Table) -> str:
         name = f"sfumato part {len(self.session.parts)}"
         self.session.parts.append(table)
         self.session.register(name, table)
-        return quoted(name)
+        return quote_name(name)
 
     def _is_estimated(self, query: Tree) -> bool:
-        return public_queries.has_release(query) and public_queries.names_sensitive(query, self.session)
+        return public_queries.has_release(query) and public_queries.has_sensitive_names(query, self.session)
 
     def _with_scalars(self, tree: Tree, scalars: dict[str, Result]) -> Tree:
         """An expression in which the one number of a subquery is a column."""
         holder = exp.Paren(this=tree.copy())
         self._settle(holder, is_record=False)
         while (
-            query := next((each for each in holder.find_all(exp.Subquery) if self._is_number(each)), None)
+            query := next((subquery for subquery in holder.find_all(exp.Subquery) if self._is_number(subquery)), None)
         ) is not None:
             result = self.result(query)
             if len(result.shown) != 1 or result.rows.table.num_rows > 1:
                 raise QueryError("a subquery in an expression must give one number: one column, and one row.")
             name = self.bench.fresh(SCALAR)
             scalars[name] = result
-            query.replace(of_answer(name))
+            query.replace(make_answer_column(name))
         return holder.this.pop()
 
     def _is_number(self, query: Tree) -> bool:
@@ -185,21 +189,21 @@ class Reader:
         block = clauses.block(read)
         rows = self.bench.filtered(self._with_constants(rows, scalars), condition)
         if read.has_groups:
-            rows = self._with_constants(grouped(self.bench, rows, read.keys, read.sets, read.aggregates), scalars)
-        return finished(self.bench, rows, block)
+            rows = self._with_constants(group_rows(self.bench, rows, read.keys, read.sets, read.aggregates), scalars)
+        return finish_select(self.bench, rows, block)
 
     def _with_constants(self, rows: EstimateRows, scalars: Mapping[str, Result]) -> EstimateRows:
         """The rows with the numbers that subqueries gave."""
         for name, result in scalars.items():
-            rows = constant(self.bench, rows, name, result)
+            rows = add_constant(self.bench, rows, name, result)
         return rows
 
     def _source(self, select: exp.Select, scope: Scope) -> EstimateRows:
         """FROM and JOIN: the rows of all parts side by side."""
-        given = select.args.get("from_") or select.args.get("from")
-        if given is None:
+        from_clause = select.args.get("from_") or select.args.get("from")
+        if from_clause is None:
             return EstimateRows(pa.table({LINE: pa.array([0], pa.int64())}))
-        parts, joined = [self._named(given.this, scope)], [""]
+        parts, joined = [self._named(from_clause.this, scope)], [""]
         for join in select.args.get("joins") or ():
             if join.args.get("method") or (join.kind or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
                 raise QueryError("join what queries gave by JOIN, LEFT, RIGHT, FULL or CROSS JOIN, with ON or USING.")
@@ -211,7 +215,7 @@ class Reader:
         for number, (part, on, side) in enumerate(zip(parts, joined, sides, strict=True)):
             how = "" if number == 0 else f" {side} JOIN " if on else " CROSS JOIN "
             text += f"{how}{self._part(part.table)} AS t{number}{on}"
-        names = [quoted(name) for part in parts for name in part.table.column_names if name != LINE]
+        names = [quote_name(name) for part in parts for name in part.table.column_names if name != LINE]
         lines = ", ".join(f"t{number}.{LINE}" for number in range(len(parts)))
         table = self.session.part(
             f"SELECT {', '.join([*names, f'ROW_NUMBER() OVER (ORDER BY {lines}) AS {LINE}'])} FROM {text}"
@@ -228,19 +232,19 @@ class Reader:
         else:
             parts = []
             (*others, last) = scope.tables.values()
-            for each in join.args.get("using") or ():
-                name = each.name.lower()
+            for item in join.args.get("using") or ():
+                name = item.name.lower()
                 first = next((columns[name] for columns in others if name in columns), None)
                 if first is None or name not in last:
-                    raise QueryError(f"USING names {each.name!r}, which is not a column of both tables.")
+                    raise QueryError(f"USING names {item.name!r}, which is not a column of both tables.")
                 scope.shared.add(name)
-                parts.append(exp.EQ(this=of_answer(first[1]), expression=of_answer(last[name][1])))
+                parts.append(exp.EQ(this=make_answer_column(first[1]), expression=make_answer_column(last[name][1])))
             if not parts:
                 return ""
             tree = exp.and_(*parts)
-        if any(each.reads(tree) for each in rows):
+        if any(item.reads(tree) for item in rows):
             raise QueryError("tables cannot be joined by an estimate; join them by the columns of their groups.")
-        return allowed_sql.sql_of(tree)
+        return allowed_sql.write_sql(tree)
 
     def _named(self, table: Tree, scope: Scope) -> EstimateRows:
         """The rows of a table behind FROM, with names of our own that no other table has."""
@@ -265,11 +269,12 @@ class Reader:
         for column, own in fresh.items():
             renamed[column] = own
             if column in estimated:
-                renamed[formula_column(column)] = formula_column(own)
+                renamed[name_formula_column(column)] = name_formula_column(own)
         self.bench.by_chance |= {own for column, own in fresh.items() if column in self.bench.by_chance}
-        kept = result.rows.table.select(list(renamed))
+        kept_columns = result.rows.table.select(list(renamed))
         return EstimateRows(
-            kept.rename_columns(list(renamed.values())), frozenset(fresh[each] for each in fresh if each in estimated)
+            kept_columns.rename_columns(list(renamed.values())),
+            frozenset(fresh[column_name] for column_name in fresh if column_name in estimated),
         )
 
     # ------------------------------------------------------------------------------------------------------------ UNION
@@ -286,17 +291,19 @@ class Reader:
         names = [self.bench.fresh("u") for _ in parts[0].shown]
         rows = [self._aligned(part, parts, names) for part in parts]
         estimated = rows[0].estimated
-        columns = [each for name in names for each in ([name, formula_column(name)] if name in estimated else [name])]
-        tables = [self._part(each.table) for each in rows]
-        listed = ", ".join(map(quoted, columns))
+        columns = [
+            item for name in names for item in ([name, name_formula_column(name)] if name in estimated else [name])
+        ]
+        tables = [self._part(item.table) for item in rows]
+        listed = ", ".join(map(quote_name, columns))
         texts = [f"SELECT {listed}, {at} AS part, {LINE} FROM {name}" for at, name in enumerate(tables)]
         table = self.session.part(
             f"SELECT {listed}, ROW_NUMBER() OVER (ORDER BY part, {LINE}) AS {LINE} FROM ({' UNION ALL '.join(texts)})"
         ).sort_by(LINE)
-        outputs = [(name, of_answer(own)) for (name, _), own in zip(parts[0].shown, names, strict=True)]
+        outputs = [(name, make_answer_column(own)) for (name, _), own in zip(parts[0].shown, names, strict=True)]
         order = union.args.get("order")
-        ordered = [_of_union(each, outputs) for each in (order.expressions if order is not None else ())]
-        return finished(
+        ordered = [_find_union_column(item, outputs) for item in (order.expressions if order is not None else ())]
+        return finish_select(
             self.bench,
             self.bench.check_row_count(EstimateRows(table, estimated)),
             Ending(tuple(outputs), order=tuple(ordered), limit=allowed_sql.limit_of(union)),
@@ -309,30 +316,30 @@ class Reader:
             column = part.shown[at][1]
             values = part.rows.table.column(column)
             if column in part.rows.estimated:
-                numbers = part.rows.table.column(formula_column(column)).to_pylist()
+                numbers = part.rows.table.column(name_formula_column(column)).to_pylist()
                 rows = self.bench.with_formulas(rows, {name: self.bench.formulas(numbers)})
-            elif any(each.shown[at][1] in each.rows.estimated for each in parts):
+            elif any(item.shown[at][1] in item.rows.estimated for item in parts):
                 if field_type(values.type) not in ("integer", "number") and not pa.types.is_null(values.type):
                     raise QueryError("the parts of a UNION ALL must have numbers in the same columns.")
-                known = [None if each is None else Number(float(each)) for each in values.to_pylist()]
-                rows = self.bench.with_formulas(rows, {name: known})
+                formulas = [None if item is None else Number(float(item)) for item in values.to_pylist()]
+                rows = self.bench.with_formulas(rows, {name: formulas})
             else:
                 rows = self.bench.with_plain(rows, {name: values})
         return rows
 
 
-def _of_union(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
+def _find_union_column(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
     """A part of ORDER BY behind a UNION ALL, which can only name columns."""
-    node = allowed_sql.unwrapped(ordered.this)
+    node = allowed_sql.unwrap(ordered.this)
     if isinstance(node, exp.Literal) and node.is_int:
-        return with_this(ordered, numbered(node, outputs))
+        return replace_ordered_tree(ordered, replace_output_number(node, outputs))
     scope = Scope()
     scope.add("union", {name: tree.name for name, tree in outputs})
     allowed_sql.check(ordered.this, allowed_sql.EXPRESSIONS)
-    return with_this(ordered, scope.resolved(ordered.this))
+    return replace_ordered_tree(ordered, scope.resolved(ordered.this))
 
 
-def _unwrapped(tree: Tree) -> Tree:
+def _unwrap_query(tree: Tree) -> Tree:
     """A query without the parentheses around it."""
     while isinstance(tree, exp.Subquery | exp.Paren) and not _has_ending(tree):
         tree = tree.this
@@ -345,10 +352,10 @@ def _has_ending(tree: Tree) -> bool:
 
 def _reads_records(select: exp.Select) -> bool:
     """Whether a SELECT is over records: of the release itself, or of a subquery that only filters them."""
-    given = select.args.get("from_") or select.args.get("from")
-    if given is None:
+    from_clause = select.args.get("from_") or select.args.get("from")
+    if from_clause is None:
         return False
-    tables = [given.this, *(join.this for join in select.args.get("joins") or ())]
-    if any(isinstance(each, exp.Table) and each.name.lower() == TABLE for each in tables):
+    tables = [from_clause.this, *(join.this for join in select.args.get("joins") or ())]
+    if any(isinstance(table, exp.Table) and table.name.lower() == TABLE for table in tables):
         return True
-    return isinstance(given.this, exp.Subquery) and filters_only(given.this.this)
+    return isinstance(from_clause.this, exp.Subquery) and is_filter_only(from_clause.this.this)

@@ -8,11 +8,11 @@ from sqlglot import exp
 
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import is_of_answer, of_answer
+from sfumato._query.parser.column_names import is_of_answer, make_answer_column
 from sfumato._query.query_plan.estimated_rows import Bench, is_scalar
 from sfumato._query.query_plan.name_scope import Scope
-from sfumato._query.query_plan.select_clauses import Clauses, numbered
-from sfumato._query.query_plan.select_steps import aggregates_in
+from sfumato._query.query_plan.select_clauses import Clauses, replace_output_number
+from sfumato._query.query_plan.select_steps import find_aggregates
 from sfumato.errors import QueryError
 
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
@@ -34,7 +34,7 @@ class RowsBlock:
         group = self.clauses.select.args.get("group")
         having = self.clauses.having
         listed = [*(tree for _, tree in self.clauses.outputs), *([having] if having is not None else [])]
-        self.has_groups = group is not None or any(map(aggregates_in, listed))
+        self.has_groups = group is not None or any(map(find_aggregates, listed))
         if group is not None:
             self._read_groups(group)
 
@@ -44,18 +44,20 @@ class RowsBlock:
 
     def _read_groups(self, group: Tree) -> None:
         if group.args.get("all"):
-            given = [tree for _, tree in self.clauses.outputs if not aggregates_in(tree) and not tree.find(exp.Window)]
+            group_trees = [
+                tree for _, tree in self.clauses.outputs if not find_aggregates(tree) and not tree.find(exp.Window)
+            ]
         else:
-            given = group.expressions
-        self.sets = ", ".join(allowed_sql.sql_of(self._grouped(each)) for each in given)
+            group_trees = group.expressions
+        self.sets = ", ".join(allowed_sql.write_sql(self._grouped(group_tree)) for group_tree in group_trees)
 
     def _grouped(self, element: Tree) -> Tree:
         """A part of GROUP BY over our names."""
         if isinstance(element, _SETS):
             copy = element.copy()
-            copy.set("expressions", [self._grouped(each) for each in element.expressions])
+            copy.set("expressions", [self._grouped(expression) for expression in element.expressions])
             return copy
-        tree = self.resolved(self._meant(allowed_sql.unwrapped(element)))
+        tree = self.resolved(self._meant(allowed_sql.unwrap(element)))
         if tree not in self.keys.values():
             self.keys[self.bench.fresh("g")] = tree
         return tree
@@ -63,38 +65,40 @@ class RowsBlock:
     def _meant(self, node: Tree) -> Tree:
         outputs = self.clauses.outputs
         if isinstance(node, exp.Literal) and node.is_int:
-            node = numbered(node, outputs)
+            node = replace_output_number(node, outputs)
         elif isinstance(node, exp.Column) and not node.table and not self.scope.has(node.name):
             node = next((tree for name, tree in outputs if name.lower() == node.name.lower()), node)
-        if aggregates_in(node):
+        if find_aggregates(node):
             raise QueryError("group by columns, not by an aggregate; use HAVING to choose by one.")
         return node
 
     def resolved(self, tree: Tree) -> Tree:
         """An expression over the columns behind FROM."""
-        found = self.scope.resolved(tree)
-        allowed_sql.check(found, allowed_sql.EXPRESSIONS + allowed_sql.WINDOWS)
-        return found
+        resolved_tree = self.scope.resolved(tree)
+        allowed_sql.check(resolved_tree, allowed_sql.EXPRESSIONS + allowed_sql.WINDOWS)
+        return resolved_tree
 
     def over_rows(self, tree: Tree) -> Tree:
         """An expression over the rows, or over their groups if there are any."""
         if not self.has_groups:
             return self.resolved(tree)
         holder = exp.Paren(this=self.scope.resolved(tree))
-        for node in aggregates_in(holder):
-            node.replace(of_answer(self._aggregate(node)))
+        for node in find_aggregates(holder):
+            node.replace(make_answer_column(self._aggregate(node)))
         allowed_sql.check(holder, allowed_sql.EXPRESSIONS + allowed_sql.WINDOWS)
-        written = {allowed_sql.sql_of(each): name for name, each in self.keys.items()}
+        written = {allowed_sql.write_sql(column): name for name, column in self.keys.items()}
 
         def put(node: Tree) -> Tree:
-            name = written.get(allowed_sql.sql_of(allowed_sql.unwrapped(node)))
-            return node if name is None else of_answer(name)
+            name = written.get(allowed_sql.write_sql(allowed_sql.unwrap(node)))
+            return node if name is None else make_answer_column(name)
 
         over: Tree = holder.this.transform(put)
-        known = {*self.keys, *self.aggregates}
-        for each in over.find_all(exp.Column):
-            if is_of_answer(each) and each.name not in known and not is_scalar(each.name):
-                raise QueryError(f"{self._spelt(each.name)!r} is neither an aggregate nor a group; add it to GROUP BY.")
+        own_names = {*self.keys, *self.aggregates}
+        for column in over.find_all(exp.Column):
+            if is_of_answer(column) and column.name not in own_names and not is_scalar(column.name):
+                raise QueryError(
+                    f"{self._spelt(column.name)!r} is neither an aggregate nor a group; add it to GROUP BY."
+                )
         return over
 
     def _aggregate(self, node: Tree) -> str:
@@ -103,7 +107,7 @@ class RowsBlock:
                 inner,
                 (*allowed_sql.EXPRESSIONS, exp.Star, exp.Distinct, exp.Order, exp.Ordered, exp.Where, exp.AggFunc),
             )
-        name = next((name for name, each in self.aggregates.items() if each == node), None)
+        name = next((name for name, aggregate in self.aggregates.items() if aggregate == node), None)
         if name is None:
             name = self.bench.fresh("a")
             self.aggregates[name] = node.copy()

@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.answer_names import output_names
-from sfumato._query.parser.query_size import Room
-from sfumato._query.query_plan.name_scope import Scope, with_aliases
+from sfumato._query.parser.answer_names import make_output_names
+from sfumato._query.parser.query_size import SizeBudget
+from sfumato._query.query_plan.name_scope import Scope, replace_aliases
 from sfumato._query.query_plan.select_steps import Ending
 from sfumato.errors import QueryError
 
@@ -35,7 +35,7 @@ class Clauses:
 
     select: exp.Select
     prepared: Callable[[Tree], Tree]
-    room: Room
+    room: SizeBudget
     scope: Scope | None = None
     """What * stands for; None where it can stand for nothing."""
     outputs: list[tuple[str, Tree]] = field(init=False)
@@ -44,18 +44,18 @@ class Clauses:
         self.outputs = [(name, self.prepared(tree)) for name, tree in self._listed()]
 
     def _listed(self) -> Iterator[tuple[str, Tree]]:
-        names = output_names(self.select.expressions)
-        for name, each in zip(names, self.select.expressions, strict=True):
-            star = each if isinstance(each, exp.Star) else each.this if isinstance(each, exp.Column) else None
+        names = make_output_names(self.select.expressions)
+        for name, item in zip(names, self.select.expressions, strict=True):
+            star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
             if isinstance(star, exp.Star) and self.scope is not None:
                 if star.args.get("replace") or star.args.get("rename"):
                     raise QueryError("name the columns one by one, instead of * REPLACE or * RENAME.")
                 without = frozenset(
-                    each.name.lower() for each in star.args.get("except_") or star.args.get("except") or ()
+                    item.name.lower() for item in star.args.get("except_") or star.args.get("except") or ()
                 )
-                yield from self.scope.star(each.table if isinstance(each, exp.Column) else "", without)
+                yield from self.scope.star(item.table if isinstance(item, exp.Column) else "", without)
             else:
-                yield name, each.unalias()
+                yield name, item.unalias()
 
     @property
     def having(self) -> Tree | None:
@@ -63,29 +63,29 @@ class Clauses:
         return self._condition("having")
 
     def _condition(self, name: str) -> Tree | None:
-        given = self.select.args.get(name)
-        return None if given is None else self.prepared(given.this)
+        clause = self.select.args.get(name)
+        return None if clause is None else self.prepared(clause.this)
 
     def block(self, over: OverRows) -> Ending:
         """Everything over the names that we gave to columns of rows."""
         aliases: dict[str, Tree] = {}
         outputs: list[tuple[str, Tree]] = []
         for name, tree in self.outputs:
-            meant = with_aliases(tree, aliases, over.has_column, self.room)
+            meant = replace_aliases(tree, aliases, over.has_column, self.room)
             outputs.append((name, over.over_rows(meant)))
-            column = allowed_sql.unwrapped(meant)
+            column = allowed_sql.unwrap(meant)
             if not isinstance(column, exp.Column) or column.table or column.name.lower() != name.lower():
                 aliases.setdefault(name.lower(), meant)
 
         def read(tree: Tree | None) -> Tree | None:
-            return None if tree is None else over.over_rows(with_aliases(tree, aliases, _never, self.room))
+            return None if tree is None else over.over_rows(replace_aliases(tree, aliases, _is_never_column, self.room))
 
         having, qualify = read(self.having), read(self._condition("qualify"))
         order = self.select.args.get("order")
         ordered = tuple(
-            each
-            for given in (order.expressions if order is not None else ())
-            for each in self._ordered(given, outputs, read)
+            ordered_tree
+            for order_item in (order.expressions if order is not None else ())
+            for ordered_tree in self._ordered(order_item, outputs, read)
         )
         distinct = self.select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
@@ -97,30 +97,30 @@ class Clauses:
     def _ordered(
         self, ordered: Tree, outputs: list[tuple[str, Tree]], read: Callable[[Tree | None], Tree | None]
     ) -> Iterator[Tree]:
-        node = allowed_sql.unwrapped(ordered.this)
+        node = allowed_sql.unwrap(ordered.this)
         if isinstance(node, exp.Column | exp.Var) and node.name.lower() == "all":
-            yield from (with_this(ordered, tree) for _, tree in outputs)
+            yield from (replace_ordered_tree(ordered, tree) for _, tree in outputs)
         elif isinstance(node, exp.Literal) and node.is_int:
-            yield with_this(ordered, numbered(node, outputs))
+            yield replace_ordered_tree(ordered, replace_output_number(node, outputs))
         else:
             tree = read(self.prepared(ordered.this))
             if tree is not None:
-                yield with_this(ordered, tree)
+                yield replace_ordered_tree(ordered, tree)
 
 
-def _never(name: str) -> bool:
+def _is_never_column(name: str) -> bool:
     """Behind the SELECT list, an alias goes before a column."""
     return False
 
 
-def numbered(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
+def replace_output_number(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
     """The column of an answer that a number names."""
     if not 1 <= int(node.name) <= len(outputs):
         raise QueryError(f"ORDER BY {node.name} names no column of the answer.")
     return outputs[int(node.name) - 1][1]
 
 
-def with_this(ordered: Tree, tree: Tree) -> Tree:
+def replace_ordered_tree(ordered: Tree, tree: Tree) -> Tree:
     """A part of ORDER BY, of another expression."""
     copy = ordered.copy()
     copy.set("this", tree.copy())

@@ -13,16 +13,16 @@ from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.stated_context import NOT_STATED
 from sfumato._figures.number_format import NOT_TOLD
 from sfumato._report.audit_report.risk_sections import (
-    inference_section,
-    intruder_section,
-    linking_section,
-    singling_section,
+    render_inference,
+    render_intruder_test,
+    render_linkability,
+    render_singling_out,
 )
 from sfumato._report.audit_report.shared_sections import STATED
-from sfumato._report.audit_report.summary_section import summary_section
-from sfumato._report.audit_report.utility_section import utility_section
-from sfumato._report.certificate import UNCHECKED, column_roles, design_words, digest_in_parts, uncovered
-from sfumato._report.html_page import MOST_ROWS, Page, Section, called, facts, listed, table
+from sfumato._report.audit_report.summary_section import render_summary
+from sfumato._report.audit_report.utility_section import render_utility
+from sfumato._report.certificate import UNCHECKED, design_words, digest_in_parts, list_column_roles, list_uncovered
+from sfumato._report.html_page import MOST_ROWS, Page, Section, render_facts, render_list, render_table, shorten_name
 from sfumato._request.schema import NullPolicy
 
 TITLE = "Evidence about a release"
@@ -33,76 +33,80 @@ MISSING: Mapping[str, str] = {
 }
 
 
-def report_page(found: Dossier) -> Page:
+def report_page(dossier: Dossier) -> Page:
     """All ten sections."""
     sections = [
-        Section("0. Summary", summary_section(found), is_sheet=True),
-        Section("1. Setting", _setting(found), starts_page=True),
-        Section("2. Columns", _columns(found)),
-        Section("3. Singling out", singling_section(found)),
-        Section("4. Linkability", linking_section(found)),
-        Section("5. Inference", inference_section(found), starts_page=True),
-        Section("6. Motivated intruder", intruder_section(found)),
-        Section("7. Utility", utility_section(found), starts_page=True),
-        Section("8. How it was made", _made(found)),
-        Section("9. Limits", _limits(found)),
+        Section("0. Summary", render_summary(dossier), is_sheet=True),
+        Section("1. Setting", _render_setting(dossier), starts_page=True),
+        Section("2. Columns", _render_columns(dossier)),
+        Section("3. Singling out", render_singling_out(dossier)),
+        Section("4. Linkability", render_linkability(dossier)),
+        Section("5. Inference", render_inference(dossier), starts_page=True),
+        Section("6. Motivated intruder", render_intruder_test(dossier)),
+        Section("7. Utility", render_utility(dossier), starts_page=True),
+        Section("8. How it was made", _render_design(dossier)),
+        Section("9. Limits", _render_limits(dossier)),
     ]
-    name = found.manifest.sensitive_name
+    name = dossier.manifest.sensitive_name
     ending = (
-        f"Made with sfumato {version('sfumato')} on {found.on.isoformat()}, from the release and the table it was made "
+        f"Made with sfumato {version('sfumato')} on {dossier.on.isoformat()}, from the release and the table it was "
+        "made "
         f"from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the output of audit --json."
     )
     return Page(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
 
 
-def _setting(found: Dossier) -> str:
-    return facts(STATED, found.context.entries("setting"))
+def _render_setting(dossier: Dossier) -> str:
+    return render_facts(STATED, dossier.context.entries("setting"))
 
 
-def _columns(found: Dossier) -> str:
-    manifest, needed = found.manifest, found.context.needed
-    rows = [(called(name), kind, role, needed.get(name, NOT_STATED)) for name, kind, role in column_roles(manifest)]
-    rows += [(called(name), "", "left out", "") for name in found.dropped]
+def _render_columns(dossier: Dossier) -> str:
+    manifest, needed = dossier.manifest, dossier.context.needed
+    rows = [
+        (shorten_name(name), kind, role, needed.get(name, NOT_STATED))
+        for name, kind, role in list_column_roles(manifest)
+    ]
+    rows += [(shorten_name(name), "", "left out", "") for name in dossier.dropped]
     origin = "declared by the publisher" if manifest.is_declared else "taken from the table, so it tells which occur"
-    checks = {each.name: each.detail for each in found.verification.checks}
-    left = NOT_TOLD if found.left_out is None else f"{found.left_out:,} rows of the table were not published"
-    known = [
-        ("records", f"{found.release.rows:,} published; {left}"),
+    checks = {check.name: check.detail for check in dossier.verification.checks}
+    left = NOT_TOLD if dossier.left_out is None else f"{dossier.left_out:,} rows of the table were not published"
+    fact_rows = [
+        ("records", f"{dossier.release.rows:,} published; {left}"),
         ("missing values", MISSING.get(manifest.nulls, manifest.nulls)),
         ("list of values", f"{len(manifest.domain):,} values, {origin}"),
         ("persons", checks.get("persons", NOT_TOLD)),
         ("accepted", checks.get("accepted", NOT_TOLD)),
     ]
-    return table(
+    return render_table(
         "Each column, and what became of it", ("column", "type", "technique", "why it is needed"), rows
-    ) + facts("Records and values", known)
+    ) + render_facts("Records and values", fact_rows)
 
 
-def _made(found: Dossier) -> str:
-    manifest = found.manifest
-    asked = ", ".join(
-        f"{key} {value}" for key, value in (found.asked or {}).items() if value is not None and key != "schema"
+def _render_design(dossier: Dossier) -> str:
+    manifest = dossier.manifest
+    request_text = ", ".join(
+        f"{key} {value}" for key, value in (dossier.asked or {}).items() if value is not None and key != "schema"
     )
-    known = [
+    fact_rows = [
         ("mechanism", manifest.mechanism_name),
         *design_words(manifest),
         ("software", f"release by sfumato {manifest.software}, report by {version('sfumato')}"),
-        ("digest", digest_in_parts(found.digest)),
-        ("request", asked or "the plan file was not given, which remembers it"),
-        ("key", "the plan file told whose record is whose" if found.asked is not None else "no plan file was given"),
-        ("seed", "secret" if found.seed is None else str(found.seed)),
-        ("command", found.command or NOT_STATED),
+        ("digest", digest_in_parts(dossier.digest)),
+        ("request", request_text or "the plan file was not given, which remembers it"),
+        ("key", "the plan file told whose record is whose" if dossier.asked is not None else "no plan file was given"),
+        ("seed", "secret" if dossier.seed is None else str(dossier.seed)),
+        ("command", dossier.command or NOT_STATED),
     ]
-    rows = [(each.name, "passed" if each.passed else "FAILED", each.detail) for each in found.verification.checks]
-    return facts("The design, exactly as it is published", known) + table(
+    rows = [(check.name, "passed" if check.passed else "FAILED", check.detail) for check in dossier.verification.checks]
+    return render_facts("The design, exactly as it is published", fact_rows) + render_table(
         "Verification", ("check", "result", "what was seen"), rows
     )
 
 
-def _limits(found: Dossier) -> str:
+def _render_limits(dossier: Dossier) -> str:
     measured = [
         "Attackers are those that are named; somebody who knows more may guess more. What they find holds for this "
         "release, and for the people who were looked at.",
         UNCHECKED[1],
     ]
-    return listed([*uncovered(found.manifest), *measured])
+    return render_list([*list_uncovered(dossier.manifest), *measured])

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato._query.connection import Session
-from sfumato._query.counting.record_blocks import batches, schema_of
+from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
-from sfumato._records.sql_quoting import RECORDS, TABLE, quoted
+from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato._records.tally import COUNT, Scan
 from sfumato._release.manifest import Manifest
-from sfumato._report.question_page.page_columns import Offered, public_column, same
-from sfumato._report.question_page.page_packing import bit_maps, packed
+from sfumato._report.question_page.page_columns import Offered, describe_public_column, unify_nan
+from sfumato._report.question_page.page_packing import make_bit_maps, pack_arrays
 from sfumato.errors import QueryError
 
 MOST_VALUES = 2000
@@ -40,87 +40,95 @@ class PageContents:
     """Public columns that cannot be asked about."""
 
 
-def records_of(release: Release) -> PageContents:
+def pack_records(release: Release) -> PageContents:
     """All records, in the order of the release: a code for each public column, and what each shows."""
     manifest, shown = release.manifest, []
     read, paths = manifest.shown.reader(manifest.naming), manifest.paths(release.folder)
     codes: list[list[npt.NDArray[Any]]] = [[] for _ in manifest.public]
-    seen: list[dict[Any, int]] = [{} for _ in manifest.public]
-    for batch in batches(paths, schema_of(paths, manifest), [*manifest.public, *manifest.shown_names]):
+    codes_by_value: list[dict[Any, int]] = [{} for _ in manifest.public]
+    for batch in read_batches(paths, read_record_schema(paths, manifest), [*manifest.public, *manifest.shown_names]):
         shown.append(read(batch))
         for number, name in enumerate(manifest.public):
             column = batch.column(name)
             encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-            values = [*map(same, encoded.dictionary.to_pylist()), None]
-            numbers = np.array([seen[number].setdefault(value, len(seen[number])) for value in values])
+            values = [*map(unify_nan, encoded.dictionary.to_pylist()), None]
+            numbers = np.array(
+                [codes_by_value[number].setdefault(value, len(codes_by_value[number])) for value in values]
+            )
             codes[number].append(numbers[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
     columns, arrays = [], {}
-    for number, found in enumerate(codes):
-        old = np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    for number, column_codes in enumerate(codes):
+        old = np.concatenate(column_codes) if column_codes else np.zeros(0, dtype=np.int64)
         present = set(np.unique(old).tolist())
-        column = public_column(manifest, number, [value for value, place in seen[number].items() if place in present])
-        new = np.zeros(max(len(seen[number]), 1), dtype=np.int64)
+        column = describe_public_column(
+            manifest, number, [value for value, place in codes_by_value[number].items() if place in present]
+        )
+        new = np.zeros(max(len(codes_by_value[number]), 1), dtype=np.int64)
         for value, place in column.places.items():
-            new[seen[number][value]] = place
+            new[codes_by_value[number][value]] = place
         columns.append(column)
         arrays[column.id] = new[old]
     whole = np.concatenate(shown) if shown else np.zeros(0, dtype=np.int64)
     is_set = whole.ndim > 1
-    arrays["shown"] = bit_maps(whole) if is_set else whole
+    arrays["shown"] = make_bit_maps(whole) if is_set else whole
     return PageContents(columns, arrays, {"is_set": is_set})
 
 
-def tallies_of(manifest: Manifest, session: Session, width: int, largest: int, progress: Progress) -> PageContents:
+def count_column_pairs(
+    manifest: Manifest, session: Session, width: int, largest: int, progress: Progress
+) -> PageContents:
     """What the records of each pair of public columns show, of so many things; as many pairs as have room."""
     columns, left_out = [], []
     for number, name in enumerate(manifest.public):
-        found = session.table(f"SELECT DISTINCT {quoted(name)} FROM {RECORDS} LIMIT {MOST_VALUES + 1}").column(0)
-        if len(found) > MOST_VALUES:
+        distinct_values = session.table(
+            f"SELECT DISTINCT {quote_name(name)} FROM {RECORDS} LIMIT {MOST_VALUES + 1}"
+        ).column(0)
+        if len(distinct_values) > MOST_VALUES:
             left_out.append(name)
         else:
-            columns.append(public_column(manifest, number, found.to_pylist()))
-    wanted = [*itertools.combinations(columns, 2), *((each,) for each in columns), ()]
+            columns.append(describe_public_column(manifest, number, distinct_values.to_pylist()))
+    wanted = [*itertools.combinations(columns, 2), *((item,) for item in columns), ()]
     tables: list[list[str]] = []
     arrays: dict[str, npt.NDArray[Any]] = {}
     covered: set[str] = set()
     room = largest
     for done, chosen in enumerate(wanted):
         progress(done, len(wanted))
-        if len(chosen) < 2 and tables and covered >= {each.id for each in chosen}:  # noqa: PLR2004 - no pair
+        if len(chosen) < 2 and tables and covered >= {item.id for item in chosen}:  # noqa: PLR2004 - no pair
             continue
-        counted = _counted(manifest, session, chosen, width)
-        size = 0 if counted is None else len(packed(counted)[0])
+        counted = _count_combinations(manifest, session, chosen, width)
+        size = 0 if counted is None else len(pack_arrays(counted)[0])
         if counted is None or size > room:
             continue
         room -= size
         arrays |= {f"table{len(tables)}_{name}": array for name, array in counted.items()}
-        tables.append([each.id for each in chosen])
-        covered |= {each.id for each in chosen}
+        tables.append([item.id for item in chosen])
+        covered |= {item.id for item in chosen}
     progress(len(wanted), len(wanted))
-    left_out += [each.name for each in columns if each.id not in covered]
-    kept = [each for each in columns if each.id in covered]
+    left_out += [item.name for item in columns if item.id not in covered]
+    covered_columns = [item for item in columns if item.id in covered]
     if not tables:
         raise QueryError(
             "this release is too large for such a page, even as counts; allow more with --megabytes, or ask it with "
             "sfumato query."
         )
-    return PageContents(kept, arrays, {"tables": [{"columns": each} for each in tables]}, left_out)
+    return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, left_out)
 
 
-def _counted(
+def _count_combinations(
     manifest: Manifest, session: Session, chosen: Sequence[Offered], width: int
 ) -> dict[str, npt.NDArray[Any]] | None:
     """The cells of some columns: the codes of each, its records, and what they show; None where there are too many."""
-    names = ", ".join(quoted(each.name) for each in chosen) or "1"
+    names = ", ".join(quote_name(column.name) for column in chosen) or "1"
     ((cells,),) = session.rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
     if cells * width > MOST_NUMBERS:
         return None
-    groups = tuple(f"{quoted(TABLE)}.{quoted(each.name)}" for each in chosen)
-    found = manifest.shown.scanned(session, Scan(groups=groups), manifest.naming)
-    tallies = [measured[COUNT] for measured in found.values()]
+    groups = tuple(f"{quote_name(TABLE)}.{quote_name(column.name)}" for column in chosen)
+    scan_result = manifest.shown.scanned(session, Scan(groups=groups), manifest.naming)
+    tallies = [measured[COUNT] for measured in scan_result.values()]
     arrays: dict[str, npt.NDArray[Any]] = {
-        each.id: np.array([each.places[same(key[at])] for key in found], dtype=np.int64)  # type: ignore[arg-type]
-        for at, each in enumerate(chosen)
+        column.id: np.array([column.places[unify_nan(key[at])] for key in scan_result], dtype=np.int64)  # type: ignore[arg-type]
+        for at, column in enumerate(chosen)
     }
     arrays["rows"] = np.array([int(tally.rows[0]) for tally in tallies])
     arrays["counts"] = np.concatenate([tally.counts for tally in tallies])

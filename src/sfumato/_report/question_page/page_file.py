@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._figures.svg import element, escaped
-from sfumato._query.intervals import quantile
+from sfumato._figures.svg import element, escape_markup
+from sfumato._query.intervals import compute_quantile
 from sfumato._query.release import Release
 from sfumato._records.tally import COUNT, Scan
 from sfumato._release.manifest import Manifest
 from sfumato._report.certificate import LIMITS
-from sfumato._report.html_page import Section, document, listed, paragraph, shortened
-from sfumato._report.page_style import stylesheet
-from sfumato._report.question_page.page_columns import protected_columns
-from sfumato._report.question_page.page_contents import PageContents, Progress, records_of, tallies_of
-from sfumato._report.question_page.page_packing import packed
+from sfumato._report.html_page import Section, render_document, render_list, render_paragraph, shorten_text
+from sfumato._report.page_style import write_stylesheet
+from sfumato._report.question_page.page_columns import list_protected_columns
+from sfumato._report.question_page.page_contents import PageContents, Progress, count_column_pairs, pack_records
+from sfumato._report.question_page.page_packing import pack_arrays
 from sfumato._report.question_page.question_style import STYLE
 from sfumato.mechanisms.estimator import Method, Twin
 from sfumato.mechanisms.mechanism import PAGE
@@ -80,54 +80,56 @@ class AskPage:
 
     @cached_property
     def _written(self) -> str:
-        numbers, arrays = _parted(self.twin.numbers)
-        protected = protected_columns(self.manifest)
-        letters, places = packed(
-            {**self.contents.arrays, **{each.id: codes for each, codes in protected}, **arrays},
+        numbers, arrays = _split_arrays(self.twin.numbers)
+        protected = list_protected_columns(self.manifest)
+        letters, places = pack_arrays(
+            {**self.contents.arrays, **{item.id: codes for item, codes in protected}, **arrays},
         )
         about = {
             **self.contents.about,
             "arrays": places,
             "numbers": numbers,
-            "public": [each.to_json() for each in self.contents.columns],
-            "protected": [each.to_json() for each, _ in protected],
+            "public": [item.to_json() for item in self.contents.columns],
+            "protected": [item.to_json() for item, _ in protected],
             "descriptions": dict(self.manifest.about.columns),
             "domain_size": len(self.manifest.domain),
             "records": self.records,
             "counted": self.manifest.counted,
-            "quantiles": {str(level): quantile(level) for level in LEVELS},
+            "quantiles": {str(level): compute_quantile(level) for level in LEVELS},
             "too_many": TOO_MANY,
         }
-        script = _script(self.twin)
-        said = json.dumps(about, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+        script = _write_script(self.twin)
+        about_json = json.dumps(about, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        )
         body = [
             *self._body(),
-            f'<script type="application/json" id="about">{said}</script>',
+            f'<script type="application/json" id="about">{about_json}</script>',
             f'<script type="application/octet-stream" id="packed">{letters}</script>',
         ]
-        return document(self.title, stylesheet(_footer(self.title)) + STYLE, body, script=script)
+        return render_document(self.title, write_stylesheet(_format_footer(self.title)) + STYLE, body, script=script)
 
     def _body(self) -> list[str]:
-        known = f"{self.records:,} {self.manifest.counted}"
-        subtitle = f"{known}. Every answer comes with its error. Nothing that you ask leaves this page."
-        promise = [paragraph(self.manifest.promise)]
+        records_text = f"{self.records:,} {self.manifest.counted}"
+        subtitle = f"{records_text}. Every answer comes with its error. Nothing that you ask leaves this page."
+        promise = [render_paragraph(self.manifest.promise)]
         if self.manifest.is_test:
-            promise.append(paragraph(FOR_A_TEST, "alarm"))
+            promise.append(render_paragraph(FOR_A_TEST, "alarm"))
         sections = [
             Section("What is promised", element("div", *promise, class_="promise")),
-            Section("What is not covered", listed([self._guarantee, *LIMITS])),
-            Section("How to read the numbers", listed(self._reading)),
+            Section("What is not covered", render_list([self._guarantee, *LIMITS])),
+            Section("How to read the numbers", render_list(self._reading)),
         ]
-        words = element("div", *(each.html(is_private=False) for each in sections), class_="words")
+        sections_html = element("div", *(item.html(is_private=False) for item in sections), class_="words")
         return [
             element(
                 "header",
-                element("h1", escaped(shortened(self.title))),
-                paragraph(subtitle, "subtitle"),
-                paragraph(self.manifest.about.description) if self.manifest.about.description else "",
+                element("h1", escape_markup(shorten_text(self.title))),
+                render_paragraph(subtitle, "subtitle"),
+                render_paragraph(self.manifest.about.description) if self.manifest.about.description else "",
             ),
-            element("main", DESK, words),
-            element("footer", paragraph(self._ending)),
+            element("main", DESK, sections_html),
+            element("footer", render_paragraph(self._ending)),
         ]
 
     @property
@@ -137,7 +139,7 @@ class AskPage:
 
     @property
     def _reading(self) -> list[str]:
-        found = [
+        reading_facts = [
             "A number such as 1,860 \u00b1 110 is an estimate and its standard error. About 95 in 100 of the intervals "
             "beside such numbers hold the number of the original table, if that is the level; the others do not.",
             f"The numbers are about the {self.manifest.counted} of the original table, not about a population that "
@@ -147,20 +149,21 @@ class AskPage:
             "In the picture, a thin upright tick is a bound that is certain; what is dashed is not to be relied on.",
         ]
         if self.is_counted:
-            found.append(TOO_MANY)
+            reading_facts.append(TOO_MANY)
         if self.contents.left_out:
-            names = ", ".join(repr(shortened(name, 60)) for name in self.contents.left_out)
-            found.append(f"Public columns of the release that have no room in this page: {names}.")
-        return found
+            names = ", ".join(repr(shorten_text(name, 60)) for name in self.contents.left_out)
+            reading_facts.append(f"Public columns of the release that have no room in this page: {names}.")
+        return reading_facts
 
     @property
     def _ending(self) -> str:
-        held = "counts of the release" if self.is_counted else "all records of the release"
+        contents_text = "counts of the release" if self.is_counted else "all records of the release"
         about = self.manifest.about
         licence = f"Licence: {about.licence}. " if about.licence else ""
         contact = f"Whom to ask: {about.contact}. " if about.contact else ""
         return (
-            f"{licence}{contact}This file holds {held}, and nothing that is not in the release; it needs no network, "
+            f"{licence}{contact}This file holds {contents_text}, and nothing that is not in the release; it needs no "
+            "network, "
             f"and its policy allows none. Made with sfumato {version('sfumato')}."
         )
 
@@ -181,23 +184,23 @@ def ask_page(
         ((_, measured),) = manifest.shown.scanned(session, Scan(), manifest.naming).items()
         holdings = manifest.shown.listed(manifest.naming, opened.folder)
         twin = method.twin(manifest.design, measured[COUNT], holdings)
-        said = title or manifest.about.title or TITLE.format(manifest.sensitive_name)
+        page_title = title or manifest.about.title or TITLE.format(manifest.sensitive_name)
         records, width = opened.rows, int(measured[COUNT].counts.shape[1])
 
         def page(contents: PageContents) -> AskPage:
             contents.about["width"] = width
-            return AskPage(manifest, records, method, twin, contents, said)
+            return AskPage(manifest, records, method, twin, contents, page_title)
 
         room = int(largest * MEGABYTE)
         if records <= room:  # less than a byte is needed for none
-            found = page(records_of(opened))
-            if found.size <= room:
-                return found
+            answer_page = page(pack_records(opened))
+            if answer_page.size <= room:
+                return answer_page
         room -= page(PageContents((), {})).size  # what is in every page
-        return page(tallies_of(manifest, session, width, room, progress))
+        return page(count_column_pairs(manifest, session, width, room, progress))
 
 
-def _script(twin: Twin) -> str:
+def _write_script(twin: Twin) -> str:
     """All scripts in one function; the first lines of each say what it is for, and stay."""
     here = Path(__file__).parent
     sources = [(here / name).read_text(encoding="utf-8") for name in SCRIPTS]
@@ -205,13 +208,15 @@ def _script(twin: Twin) -> str:
     return '(() => {\n"use strict";\n' + "\n".join(sources) + "})();"
 
 
-def _parted(numbers: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def _split_arrays(numbers: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """What an estimator is made from: what JSON holds, and arrays."""
-    arrays = {f"numbers.{name}": each for name, each in numbers.items() if isinstance(each, np.ndarray)}
-    return {name: each for name, each in numbers.items() if not isinstance(each, np.ndarray)}, arrays
+    arrays = {f"numbers.{name}": value for name, value in numbers.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in numbers.items() if not isinstance(value, np.ndarray)}, arrays
 
 
-def _footer(title: str) -> str:
+def _format_footer(title: str) -> str:
     """What stands at the foot of printed pages: a text between quotes in a style."""
-    kept = "".join(letter for letter in shortened(title, 80) if letter.isalnum() or letter in " .,:;-()'\u2019")
-    return f"{kept}, by sfumato"
+    safe_title = "".join(
+        letter for letter in shorten_text(title, 80) if letter.isalnum() or letter in " .,:;-()'\u2019"
+    )
+    return f"{safe_title}, by sfumato"

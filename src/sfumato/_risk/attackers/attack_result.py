@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.arrays import Codes, Floats
-from sfumato._figures.attack_success import known_columns
+from sfumato._figures.attack_success import describe_known_columns
 
 WELL_ABOVE = 1.1
 NORMAL_95 = 1.959963984540054
@@ -91,7 +91,7 @@ class Attack:
     @property
     def knows(self) -> str:
         """What it knows, so that `somebody who knows ...` can be said."""
-        return self.words or known_columns(self.told)
+        return self.words or describe_known_columns(self.told)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -143,7 +143,7 @@ class BeliefSum:
         above, well_above = self.above / many, self.well_above / many
         return Belief(
             right,
-            wilson(right, many),
+            compute_wilson_interval(right, many),
             self.total / many,
             self.worst,
             above,
@@ -153,7 +153,7 @@ class BeliefSum:
         )
 
 
-def wilson(share: float, records: int, errors: float = NORMAL_95) -> tuple[float, float]:
+def compute_wilson_interval(share: float, records: int, errors: float = NORMAL_95) -> tuple[float, float]:
     """Wilson's score interval of a share, by so many standard errors; at 95% unless something else is wanted."""
     squared = errors**2 / records
     middle = (share + squared / 2) / (1 + squared)

@@ -1,7 +1,7 @@
 """What attackers see: records of whom the truth is known, and how likely each shows what it does from each value.
 
-The records are those of a release that could be, drawn with a key that is thrown away (`planned`), or those of the
-release itself, matched with the original by the key of its plan file (`release_matching`).
+The records are those of a release that could be, drawn with a key that is thrown away (`make_planned_setups`), or
+those of the release itself, matched with the original by the key of its plan file (`release_matching`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import Chosen
 from sfumato._profile.record_sample import Sample
 from sfumato._records.column_codes import Sensitive
-from sfumato._risk.attackers.group_posteriors import given_groups
-from sfumato._risk.attackers.planned_exposure import SMALLEST, Target, likely_values, shown
+from sfumato._risk.attackers.group_posteriors import condition_on_groups
+from sfumato._risk.attackers.planned_exposure import SMALLEST, Target, compute_value_likelihoods, draw_published_values
 from sfumato.errors import SpecError
 
 SEED_DIGITS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class AttackSetup:
     """One protected column, what is published of it, and who is attacked."""
 
     target: Target
@@ -43,7 +43,7 @@ class Scene:
     def after(self, beliefs: Floats, rows: Places) -> Floats | None:
         """What is believed of some records with what the release shows of them, by Bayes' rule."""
         if self.groups is not None:
-            return given_groups(beliefs, self.groups[rows], self.target.held[rows])
+            return condition_on_groups(beliefs, self.groups[rows], self.target.held[rows])
         shown_of = self.likely(rows)
         if shown_of is None:
             return None
@@ -51,7 +51,7 @@ class Scene:
         return np.asarray(weighed / np.maximum(weighed.sum(axis=1, keepdims=True), SMALLEST))
 
 
-def seeded(seed: int | None) -> Draws:
+def make_draws(seed: int | None) -> Draws:
     """Draws that are thrown away: secret, or those of a number, so that an attack can be repeated."""
     if seed is None:
         return Draws.secret()
@@ -60,27 +60,27 @@ def seeded(seed: int | None) -> Draws:
     return Draws.unsafe_test_key(f"{seed:0{SEED_DIGITS}x}")
 
 
-def planned(
-    chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequence[Target], seed: int | None = None
-) -> list[Scene]:
+def make_planned_setups(
+    chosen: Chosen, sample: Sample, sensitive: Sensitive, protected_targets: Sequence[Target], seed: int | None = None
+) -> list[AttackSetup]:
     """A scene for each protected column, as a plan would publish the records of a sample."""
-    draws = seeded(seed)
-    replaced = shown(chosen, sensitive, sample.sensitive, draws)
+    draws = make_draws(seed)
+    replaced = draw_published_values(chosen, sensitive, sample.sensitive, draws)
     groups = replaced.cells if sample.is_whole and chosen.mechanism.bucket_table is not None else None
     return [
-        Scene(
+        AttackSetup(
             target,
-            partial(likely_values, chosen, replaced, number),
-            attacked(np.arange(len(target.held)), target, groups),
+            partial(compute_value_likelihoods, chosen, replaced, number),
+            select_attacked_rows(np.arange(len(target.held)), target, groups),
             groups,
             draws.for_column(target.name),
             seed,
         )
-        for number, target in enumerate(found)
+        for number, target in enumerate(protected_targets)
     ]
 
 
-def attacked(rows: Places, target: Target, groups: Codes | None) -> Places:
+def select_attacked_rows(rows: Places, target: Target, groups: Codes | None) -> Places:
     """As many of the records as an attack looks at: the first ones, or those of the groups with the first ids.
 
     Neither tells anything: records come in a random order, and ids are random.

@@ -43,15 +43,17 @@ class Evidence:
     def of(cls, codes: Codes, held: Codes, shares: Floats, height: int = 0) -> Evidence:
         """Count how a column goes with the protected values; it may have more values than are met here."""
         codes = codes.astype(np.int64)
-        counts, met = met_counts(codes, held, len(shares), height)
-        weight = _weight(codes, met, held, shares)
+        counts, met = count_cooccurrences(codes, held, len(shares), height)
+        weight = _choose_prior_weight(codes, met, held, shares)
         if isinstance(counts, np.ndarray):
             if counts.size > len(held):
-                own = _own(met, weight * shares.take(held), weight, len(held))
+                own = _compute_own_evidence(met, weight * shares.take(held), weight, len(held))
             else:  # the same for all records of a cell
-                own = _own(np.maximum(counts, 1), weight * shares, weight, len(held)).take(codes * len(shares) + held)
+                own = _compute_own_evidence(np.maximum(counts, 1), weight * shares, weight, len(held)).take(
+                    codes * len(shares) + held
+                )
             return cls(codes, np.log1p(counts / (weight * shares)), own)
-        own = _own(met, weight * shares.take(held), weight, len(held))
+        own = _compute_own_evidence(met, weight * shares.take(held), weight, len(held))
         counts.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
         return cls(codes, counts, own)
 
@@ -60,7 +62,7 @@ class Evidence:
         return rows_of(self.says, self.codes[rows])
 
 
-def _own(met: Floats, prior: Floats, weight: float, records: int) -> Floats:
+def _compute_own_evidence(met: Floats, prior: Floats, weight: float, records: int) -> Floats:
     """What a record adds to what is said of its own value, which so many records of its column hold.
 
     Without it, its value is rarer in the table too: else its own value would seem a little less likely.
@@ -71,17 +73,17 @@ def _own(met: Floats, prior: Floats, weight: float, records: int) -> Floats:
 
 def rows_of(table: Table, rows: Codes) -> Floats:
     """Some rows of a table, written out."""
-    found = table[rows]
-    return np.asarray(found if isinstance(table, np.ndarray) else found.toarray())
+    table_rows = table[rows]
+    return np.asarray(table_rows if isinstance(table, np.ndarray) else table_rows.toarray())
 
 
-def met_counts(codes: Codes, held: Codes, size: int, height: int = 0) -> tuple[Table, Floats]:
+def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int = 0) -> tuple[Table, Floats]:
     """How often each value of a column (row) meets each of so many values; and of each record, how often its own do.
 
     The table has a row for each value that occurs, or as many as are asked for.
     """
     height, wide = max(int(codes.max(initial=0)) + 1, height), codes.astype(np.int64)
-    keys = wide * size + held
+    keys = wide * size + true_codes
     if height * size <= MOST_CELLS:
         table = np.bincount(keys, minlength=height * size).astype(np.float64)
         return table.reshape(height, size), table.take(keys)
@@ -93,18 +95,18 @@ def met_counts(codes: Codes, held: Codes, size: int, height: int = 0) -> tuple[T
     return counts, times.astype(np.float64).take(places)
 
 
-def _weight(codes: Codes, met: Floats, held: Codes, shares: Floats) -> float:
+def _choose_prior_weight(codes: Codes, met: Floats, true_codes: Codes, shares: Floats) -> float:
     """The weight of the table's shares under which records are likeliest by what the others say."""
     step = max(1, len(met) // 10_000)  # one number is chosen, and as many records are enough for it
     sizes = np.bincount(codes).astype(np.float64).take(codes[::step])
-    met, shares = met[::step], shares.take(held[::step])
+    met, shares = met[::step], shares.take(true_codes[::step])
     fits = [np.log((met - 1 + weight * shares) / (sizes - 1 + weight)).sum() for weight in WEIGHTS]
     return float(WEIGHTS[int(np.argmax(fits))])
 
 
-def smoothed_shares(held: Codes, size: int) -> Floats:
+def compute_smoothed_shares(true_codes: Codes, size: int) -> Floats:
     """The shares of the values, of which none is nothing."""
-    return (np.bincount(held, minlength=size) + 1 / size) / (len(held) + 1)
+    return (np.bincount(true_codes, minlength=size) + 1 / size) / (len(true_codes) + 1)
 
 
 @dataclass(frozen=True)
@@ -119,16 +121,16 @@ class Knowledge:
     @classmethod
     def of(cls, evidence: Sequence[Evidence], held: Codes, shares: Floats) -> Knowledge:
         """What is believed by some columns; each record is left out where it is believed something of."""
-        found = cls(shares, held, evidence)
-        return found if len(evidence) < 2 else found.tempered()  # noqa: PLR2004
+        knowledge = cls(shares, held, evidence)
+        return knowledge if len(evidence) < 2 else knowledge.tempered()  # noqa: PLR2004
 
     def tempered(self) -> Knowledge:
         """The same, with as much of the evidence as predicts best."""
         rows = np.arange(min(len(self.held), max(1, TUNING_CELLS // len(self.shares))))
-        said, own, fits, shares = self._said(rows), self.held[rows], [], np.log(self.shares)
-        weighed = np.empty_like(said)
+        log_weights, own, fits, shares = self._said(rows), self.held[rows], [], np.log(self.shares)
+        weighed = np.empty_like(log_weights)
         for temper in TEMPERS:
-            np.multiply(said, temper, out=weighed)
+            np.multiply(log_weights, temper, out=weighed)
             weighed += shares
             believed, top = weighed[np.arange(len(rows)), own], weighed.max(axis=1, keepdims=True)
             weighed -= top
@@ -142,10 +144,10 @@ class Knowledge:
 
     def beliefs_of_others(self, columns: Sequence[Codes], people: int) -> Floats:
         """What is believed of so many people who are not among the records, by their columns."""
-        said = np.zeros((people, len(self.shares)))
-        for each, codes in zip(self.evidence, columns, strict=True):
-            said += rows_of(each.says, codes.astype(np.int64))
-        return self._weighed(said)
+        log_weights = np.zeros((people, len(self.shares)))
+        for column_evidence, codes in zip(self.evidence, columns, strict=True):
+            log_weights += rows_of(column_evidence.says, codes.astype(np.int64))
+        return self._weighed(log_weights)
 
     def _weighed(self, said: Floats) -> Floats:
         """Beliefs, in the place of what was said."""
@@ -157,8 +159,12 @@ class Knowledge:
         return said
 
     def _said(self, rows: Places) -> Floats:
-        said = np.zeros((len(rows), len(self.shares)))
-        for number, each in enumerate(self.evidence):
-            said = each.said(rows) if not number else np.add(said, each.said(rows), out=said)
-            said[np.arange(len(rows)), self.held[rows]] -= each.own[rows]
-        return said
+        log_weights = np.zeros((len(rows), len(self.shares)))
+        for number, column_evidence in enumerate(self.evidence):
+            log_weights = (
+                column_evidence.said(rows)
+                if not number
+                else np.add(log_weights, column_evidence.said(rows), out=log_weights)
+            )
+            log_weights[np.arange(len(rows)), self.held[rows]] -= column_evidence.own[rows]
+        return log_weights

@@ -39,8 +39,8 @@ class Isotonic:
         steps = int(np.clip(beliefs.sum() / LEAST_RIGHT, 1, MOST_STEPS))
         step = np.minimum((sums * (steps / sums[-1])).astype(np.int64), steps - 1)
         parts = [np.ones(beliefs.size), beliefs.ravel(), is_right.ravel().astype(np.float64)]
-        sums_of = [np.bincount(step, weights=each[order]).astype(np.float64) for each in parts]
-        sizes, believed, right = pooled(*sums_of)
+        sums_of = [np.bincount(step, weights=part[order]).astype(np.float64) for part in parts]
+        sizes, believed, right = pool_steps(*sums_of)
         ends = [0.0, 1.0 + BARELY]
         return cls(
             np.concatenate([ends[:1], believed / sizes, ends[1:]]),
@@ -53,7 +53,7 @@ class Isotonic:
         return np.asarray(trusted / trusted.sum(axis=1, keepdims=True))
 
 
-def pooled(sizes: Floats, *sums: Floats) -> Floats:
+def pool_steps(sizes: Floats, *sums: Floats) -> Floats:
     """Steps put together until the means of the last sums rise: sizes and sums of each, in rows.
 
     Neighbours that fall are pooled until none does (the pool adjacent violators of Ayer and others 1955).
@@ -67,7 +67,7 @@ def pooled(sizes: Floats, *sums: Floats) -> Floats:
     return np.array(pools).T
 
 
-def calibrated(target: Target, believing: Believing, rows: Places) -> Believing:
+def calibrate_beliefs(target: Target, believing: Believing, rows: Places) -> Believing:
     """The same beliefs, those of each half of some people as far as they were right of the other half."""
     is_first, lines = target.is_first, []
     for others in (rows[~is_first[rows]], rows[is_first[rows]]):

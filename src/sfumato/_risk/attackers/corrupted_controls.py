@@ -16,11 +16,17 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Floats, Places
 from sfumato._risk.attackers.attack_result import ROUNDING, Belief
-from sfumato._risk.attackers.attack_scenarios import frequencies
-from sfumato._risk.attackers.attack_setup import Scene
-from sfumato._risk.attackers.record_linkage import shared_codes
+from sfumato._risk.attackers.attack_scenarios import attack_with_frequencies
+from sfumato._risk.attackers.attack_setup import AttackSetup
+from sfumato._risk.attackers.record_linkage import encode_shared_values
 from sfumato._risk.attackers.release_matching import Matched
-from sfumato._risk.attackers.row_order_attack import LARGEST_SCORE, Trail, joined, same_order, same_places
+from sfumato._risk.attackers.row_order_attack import (
+    LARGEST_SCORE,
+    Trail,
+    compare_group_lists,
+    compare_order,
+    compare_places,
+)
 
 OFTEN = 1.6448536269514722
 """A normal number is above minus this in 95 of 100 cases."""
@@ -46,26 +52,26 @@ class Control:
         return {"what": self.what, "score": self.score, "is_noticed": self.is_noticed, "power": self.power}
 
 
-def shown_too_often(scene: Scene) -> Control | None:
+def corrupt_published_values(scene: AttackSetup) -> Control | None:
     """Some people's records show what speaks most for their value: whoever knows the frequencies is right too often.
 
     As large a share as would be noticed in 95 of 100 cases, and twice that is tried. None where it is not known how
     likely a record shows what it does, or where records are in groups.
     """
-    found = frequencies(scene).with_release
-    if scene.groups is not None or found is None:
+    belief = attack_with_frequencies(scene).with_release
+    if scene.groups is not None or belief is None:
         return None
-    share = smallest_share(found)
+    share = find_smallest_share(belief)
     if not share < 0.5:  # noqa: PLR2004 - twice that is tried
         return Control("true values shown besides", 0.0, f"too few people ({len(scene.rows):,}) to notice it")
-    rows, held = scene.rows, scene.target.held
-    telling = _most_telling(scene)
-    is_spoilt = scene.draws.stream("spoilt").words(0, len(held)) / 2.0**64 < 2 * share
+    rows, true_codes = scene.rows, scene.target.held
+    telling = _select_most_disclosing(scene)
+    is_spoilt = scene.draws.stream("spoilt").words(0, len(true_codes)) / 2.0**64 < 2 * share
 
     def likely(wanted: Places) -> Floats | None:
-        return scene.likely(np.where(is_spoilt[wanted], telling[held[wanted]], wanted))
+        return scene.likely(np.where(is_spoilt[wanted], telling[true_codes[wanted]], wanted))
 
-    spoilt = frequencies(replace(scene, likely=likely)).with_release
+    spoilt = attack_with_frequencies(replace(scene, likely=likely)).with_release
     return Control(
         f"{2 * share:.1%} of the people show what speaks most for their value of {scene.target.name!r}",
         0.0 if spoilt is None else spoilt.surprise,
@@ -73,12 +79,12 @@ def shown_too_often(scene: Scene) -> Control | None:
     )
 
 
-def smallest_share(found: Belief) -> float:
+def find_smallest_share(belief: Belief) -> float:
     """Which share of the people must show their true value besides, so that it is noticed in 95 of 100 cases."""
-    return (LARGEST_SCORE + OFTEN) * found.deviation / max(1 - found.expected, ROUNDING)
+    return (LARGEST_SCORE + OFTEN) * belief.deviation / max(1 - belief.expected, ROUNDING)
 
 
-def _most_telling(scene: Scene) -> Places:
+def _select_most_disclosing(scene: AttackSetup) -> Places:
     """For each value a record, of those looked at, that speaks most for it."""
     likely = scene.likely(scene.rows)
     if likely is None:
@@ -88,30 +94,32 @@ def _most_telling(scene: Scene) -> Places:
     return np.asarray(scene.rows[parts.argmax(axis=0)])
 
 
-def never_shuffled(names: Sequence[str], table: pa.Table) -> list[Control]:
+def make_unshuffled_controls(names: Sequence[str], table: pa.Table) -> list[Control]:
     """The rows as the table has them, looked at as those of the release are."""
-    (own,) = shared_codes(names, [table])
+    (own,) = encode_shared_values(names, [table])
     looks = [
-        same_places("rows that stand where the table has them", own, own),
-        same_order("rows in the order of the table", own, own),
+        compare_places("rows that stand where the table has them", own, own),
+        compare_order("rows in the order of the table", own, own),
     ]
-    return [Control(each.name, each.score, _least_rows(each)) for each in looks]
+    return [Control(trail.name, trail.score, _describe_least_rows(trail)) for trail in looks]
 
 
-def _least_rows(look: Trail) -> str:
+def _describe_least_rows(look: Trail) -> str:
     if not look.score:
         return f"too few people are alone or differ to notice it ({look.records:,})"
     share = min((LARGEST_SCORE + OFTEN) / abs(look.score), 1.0)
     return f"about {max(share, 0.001):.1%} of that is noticed in 95 of 100 cases"
 
 
-def listed_in_order(release: Matched) -> list[Control]:
+def make_ordered_list_controls(release: Matched) -> list[Control]:
     """The values beside groups of records in the order of their records."""
     if release.listed is None:
         return []
-    groups, held = release.shown[release.order], release.held[release.order]
+    groups, true_codes = release.shown[release.order], release.held[release.order]
     order = np.argsort(groups, kind="stable")
     lines: Codes = groups[order]
-    look = joined("values of groups listed in the order of their records", groups, held, lines, held[order])
+    look = compare_group_lists(
+        "values of groups listed in the order of their records", groups, true_codes, lines, true_codes[order]
+    )
     score = look.score if math.isfinite(look.score) else 0.0
-    return [Control(look.name, score, _least_rows(look))]
+    return [Control(look.name, score, _describe_least_rows(look))]

@@ -16,12 +16,13 @@ BALANCINGS = 50
 CHUNK = 1 << 21
 
 
-def given_groups(beliefs: Floats, groups: Numbers, held: Codes) -> Floats:
+def condition_on_groups(beliefs: Floats, groups: Numbers, true_codes: Codes) -> Floats:
     """What is believed of each record once it is known which values its group holds; a row each, as before.
 
-    `beliefs` are those of each record for itself; `groups` must be whole, so that `held` says what each of them holds.
+    `beliefs` are those of each record for itself; `groups` must be whole, so that `true_codes` says what each of them
+    holds.
     """
-    found = np.zeros_like(beliefs)
+    posteriors = np.zeros_like(beliefs)
     order = np.argsort(groups, kind="stable")
     _, sizes = np.unique(groups, return_counts=True)
     firsts = np.cumsum(sizes) - sizes
@@ -31,15 +32,15 @@ def given_groups(beliefs: Floats, groups: Numbers, held: Codes) -> Floats:
         step = max(1, CHUNK // (1 << size if exactly else size * size))
         for first in range(0, len(whole), step):
             members = whole[first : first + step]
-            values = held[members]
+            values = true_codes[members]
             weights = beliefs[members[:, :, np.newaxis], values[:, np.newaxis, :]]
             weights = weights / np.maximum(weights.max(axis=2, keepdims=True), np.finfo(np.float64).tiny)
-            given = assigned(weights) if exactly else balanced(weights)
-            np.add.at(found, (members[:, :, np.newaxis], values[:, np.newaxis, :]), given)
-    return found
+            chances = compute_assignment_chances(weights) if exactly else balance_weights(weights)
+            np.add.at(posteriors, (members[:, :, np.newaxis], values[:, np.newaxis, :]), chances)
+    return posteriors
 
 
-def assigned(weights: Floats) -> Floats:
+def compute_assignment_chances(weights: Floats) -> Floats:
     """For each group (first axis) the chance that each record (second) has each of as many values (third).
 
     Every way to give the values away is as likely as the product of its weights. Ways are added up by which values the
@@ -54,20 +55,20 @@ def assigned(weights: Floats) -> Floats:
             if values >> value & 1:
                 taken[values] += taken[values ^ (1 << value)] * weights[:, many - 1, value]
                 left[values] += left[values ^ (1 << value)] * weights[:, size - many, value]
-    found, everything = np.zeros(weights.shape), (1 << size) - 1
+    chances, everything = np.zeros(weights.shape), (1 << size) - 1
     for values in range(everything):
         record = values.bit_count()
         for value in range(size):
             if not values >> value & 1:
                 rest = everything ^ values ^ (1 << value)
-                found[:, record, value] += taken[values] * left[rest] * weights[:, record, value]
-    return np.asarray(found / np.maximum(taken[everything], np.finfo(np.float64).tiny)[:, np.newaxis, np.newaxis])
+                chances[:, record, value] += taken[values] * left[rest] * weights[:, record, value]
+    return np.asarray(chances / np.maximum(taken[everything], np.finfo(np.float64).tiny)[:, np.newaxis, np.newaxis])
 
 
-def balanced(weights: Floats) -> Floats:
+def balance_weights(weights: Floats) -> Floats:
     """The weights with rows and columns brought to one in turn."""
-    found = weights + np.finfo(np.float64).tiny
+    scaled_weights = weights + np.finfo(np.float64).tiny
     for _ in range(BALANCINGS):
-        found = found / found.sum(axis=1, keepdims=True)
-        found = found / found.sum(axis=2, keepdims=True)
-    return found
+        scaled_weights = scaled_weights / scaled_weights.sum(axis=1, keepdims=True)
+        scaled_weights = scaled_weights / scaled_weights.sum(axis=2, keepdims=True)
+    return scaled_weights

@@ -25,7 +25,7 @@ LEAST_STRETCHES, MOST_STRETCHES = 4, 40
 STILL = 1e-3
 """Records that become likelier by less (in logarithms) stay as they are."""
 SMALLEST = 1e-30
-LAWS = 2
+LIKELIHOOD_ROUNDS = 2
 """How often the law is read: where it depends on who is in which cell, once more with what was drawn."""
 
 
@@ -50,45 +50,51 @@ class Crowds:
         return np.asarray(start + (turn[self.crowd] - rank) % size)
 
 
-def likely_order(
-    sizes: Places, held: Codes, likely: Callable[[Places], Floats | None], draws: Draws, laws: int = LAWS
+def draw_likely_order(
+    sizes: Places,
+    true_codes: Codes,
+    likely: Callable[[Places], Floats | None],
+    draws: Draws,
+    laws: int = LIKELIHOOD_ROUNDS,
 ) -> Places | None:
-    """For each record, by crowds, the number of its person; people stand by crowds too, and `held` is theirs.
+    """For each record, by crowds, the number of its person; people stand by crowds too, and `true_codes` is theirs.
 
     `likely` says how likely the records show what they do from each value, if people belong to them as given; None
     where that is not known.
     """
-    person: Places = np.arange(len(held))
+    person: Places = np.arange(len(true_codes))
     crowds, stream, used = Crowds.of(sizes), draws.stream("whose"), 0
-    known: Floats | None = None
+    previous_likelihoods: Floats | None = None
     for _ in range(laws):
         law = likely(person)
         if law is None:
             return None
-        if known is not None and np.array_equal(law, known):
+        if previous_likelihoods is not None and np.array_equal(law, previous_likelihoods):
             break  # it does not depend on who is whose
-        known, last = law, -np.inf
+        previous_likelihoods, last = law, -np.inf
         for stretch in range(MOST_STRETCHES):
             total = 0.0
             for _ in range(SWEEPS):
-                turns = stream.words(used, len(sizes) + len(held))
+                turns = stream.words(used, len(sizes) + len(true_codes))
                 used += len(turns)
-                person = _met(law, held, person, crowds.partners(turns[: len(sizes)]), turns[len(sizes) :])
-                total += float(np.log(np.maximum(law[np.arange(len(held)), held[person]], SMALLEST)).mean())
+                person = _exchange_partners(
+                    law, true_codes, person, crowds.partners(turns[: len(sizes)]), turns[len(sizes) :]
+                )
+                total += float(np.log(np.maximum(law[np.arange(len(true_codes)), true_codes[person]], SMALLEST)).mean())
             if stretch >= LEAST_STRETCHES and total / SWEEPS - last < STILL:
                 break
             last = total / SWEEPS
     return person
 
 
-def _met(law: Floats, held: Codes, person: Places, partner: Places, words: Codes) -> Places:
+def _exchange_partners(law: Floats, true_codes: Codes, person: Places, partner: Places, random_bits: Codes) -> Places:
     """Everybody and the partner change records, or do not."""
     one = np.flatnonzero(np.arange(len(person)) < partner)
     other = partner[one]
-    mine, theirs = held[person[one]], held[person[other]]
+    mine, theirs = true_codes[person[one]], true_codes[person[other]]
     now = np.maximum(law[one, mine] * law[other, theirs], SMALLEST)
     then = law[one, theirs] * law[other, mine]
-    changes = words[one] / 2.0**64 * now < then
-    found = person.copy()
-    found[one[changes]], found[other[changes]] = person[other[changes]], person[one[changes]]
-    return found
+    changes = random_bits[one] / 2.0**64 * now < then
+    next_person = person.copy()
+    next_person[one[changes]], next_person[other[changes]] = person[other[changes]], person[one[changes]]
+    return next_person

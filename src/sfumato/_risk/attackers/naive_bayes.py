@@ -39,9 +39,9 @@ class Beliefs:
     @property
     def by_value(self) -> Floats:
         """How much each value of the domain is believed, a row for each record."""
-        found = np.zeros((len(self.weights), self.size + 1))  # what is no candidate goes to the last column
-        np.put_along_axis(found, self.candidates, self.weights, axis=1)
-        return found[:, : self.size]
+        belief_table = np.zeros((len(self.weights), self.size + 1))  # what is no candidate goes to the last column
+        np.put_along_axis(belief_table, self.candidates, self.weights, axis=1)
+        return belief_table[:, : self.size]
 
     @property
     def guesses(self) -> Places:
@@ -50,34 +50,34 @@ class Beliefs:
         return best
 
 
-def learned(buckets: Places, holdings: Holdings, columns: Sequence[Places], rounds: int) -> Beliefs:
+def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Places], rounds: int) -> Beliefs:
     """What the buckets of the records, their contents and the public columns teach in so many rounds."""
     order = np.argsort(holdings.buckets, kind="stable")
-    numbers, places, counts = (each[order] for each in (holdings.buckets, holdings.places, holdings.counts))
+    numbers, places, counts = (array[order] for array in (holdings.buckets, holdings.places, holdings.counts))
     rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
-    held = np.zeros((int(numbers.max()) + 1, int(rank.max()) + 1))
-    values = np.full(held.shape, -1, dtype=np.int64)
-    held[numbers, rank], values[numbers, rank] = counts, places
-    candidates, room = values[buckets], held[buckets]
+    bucket_counts = np.zeros((int(numbers.max()) + 1, int(rank.max()) + 1))
+    values = np.full(bucket_counts.shape, -1, dtype=np.int64)
+    bucket_counts[numbers, rank], values[numbers, rank] = counts, places
+    candidates, room = values[buckets], bucket_counts[buckets]
     weights = room / room.sum(axis=1, keepdims=True)
     for _ in range(rounds):
-        weights = _weighed(candidates, weights, columns, holdings.domain_size) * room
+        weights = _compute_candidate_weights(candidates, weights, columns, holdings.domain_size) * room
         for _ in range(BALANCINGS):
-            given = np.zeros_like(held)
-            np.add.at(given, buckets, weights)
-            weights *= (held / np.where(given > 0, given, 1.0))[buckets]
+            assigned_counts = np.zeros_like(bucket_counts)
+            np.add.at(assigned_counts, buckets, weights)
+            weights *= (bucket_counts / np.where(assigned_counts > 0, assigned_counts, 1.0))[buckets]
             weights /= weights.sum(axis=1, keepdims=True)
     return Beliefs(candidates, weights, holdings.domain_size)
 
 
-def learned_freely(likely: Floats, columns: Sequence[Places], rounds: int) -> Iterator[Beliefs]:
+def learn_by_rounds(likely: Floats, columns: Sequence[Places], rounds: int) -> Iterator[Beliefs]:
     """The same where each record shows something for itself, and may have any value: what is believed by round.
 
     Noise is learned along with the rest, and more of it in every round.
     """
     size = likely.shape[1]
     shares = np.full(size, 1 / size)
-    first, times = _alike(likely[:: max(1, len(likely) // FIRST_RECORDS)])
+    first, times = _count_distinct_rows(likely[:: max(1, len(likely) // FIRST_RECORDS)])
     for _ in range(FIRST_ROUNDS):  # each value by what it has of every record; as products of matrices, which are quick
         shares = shares * (first.T @ (times / (first @ shares))) / times.sum()
     weights = likely * shares
@@ -85,12 +85,12 @@ def learned_freely(likely: Floats, columns: Sequence[Places], rounds: int) -> It
     candidates = np.broadcast_to(np.arange(size), likely.shape)
     yield Beliefs(candidates, weights, size)
     for _ in range(rounds):
-        weights = _weighed_freely(weights, columns) * likely * weights.mean(axis=0)
+        weights = _compute_value_weights(weights, columns) * likely * weights.mean(axis=0)
         weights /= weights.sum(axis=1, keepdims=True)
         yield Beliefs(candidates, weights, size)
 
 
-def _alike(likely: Floats) -> tuple[Floats, Floats]:
+def _count_distinct_rows(likely: Floats) -> tuple[Floats, Floats]:
     """The different rows, and how many records have each: most records show what others show too."""
     rows = np.ascontiguousarray(likely)
     written = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
@@ -98,60 +98,60 @@ def _alike(likely: Floats) -> tuple[Floats, Floats]:
     return likely[places], times.astype(np.float64)
 
 
-def learned_best(likely: Floats, columns: Sequence[Places], rounds: int) -> Beliefs:
+def learn_best_round(likely: Floats, columns: Sequence[Places], rounds: int) -> Beliefs:
     """The same after as many rounds as let one half of the records foretell best what the other half shows.
 
     The release itself tells that, so whoever has it can stop in time.
     """
     half, best, enough = len(likely) // 2, -np.inf, 0
-    one, other = [each[:half] for each in columns], [each[half:] for each in columns]
-    for number, found in enumerate(learned_freely(likely[:half], one, rounds)):
-        fit = float(np.log((taught(found, one, other) * likely[half:]).sum(axis=1)).mean())
+    one, other = [column[:half] for column in columns], [column[half:] for column in columns]
+    for number, beliefs in enumerate(learn_by_rounds(likely[:half], one, rounds)):
+        fit = float(np.log((predict_others(beliefs, one, other) * likely[half:]).sum(axis=1)).mean())
         if fit < best:
             break
         best, enough = fit, number
-    return list(learned_freely(likely, columns, enough))[-1]
+    return list(learn_by_rounds(likely, columns, enough))[-1]
 
 
-def taught(teaching: Beliefs, columns: Sequence[Places], others: Sequence[Places]) -> Floats:
+def predict_others(teaching: Beliefs, columns: Sequence[Places], others: Sequence[Places]) -> Floats:
     """What is believed of others, of whom nothing is known but their columns, by what was learned of some records."""
     believed = teaching.by_value
     shares = believed.mean(axis=0)
     logarithms = np.tile(np.log(np.maximum(shares, np.finfo(np.float64).tiny)), (len(others[0]) if others else 0, 1))
     for column, met in zip(columns, others, strict=True):
         width = int(max(column.max(initial=0), met.max(initial=0))) + 1
-        logarithms += np.log(_going(_by_value(believed, column, width), column)).T[met]
-    found = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+        logarithms += np.log(_compute_smoothed_shares(_sum_weights_by_value(believed, column, width), column)).T[met]
+    beliefs = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
+    return np.asarray(beliefs / beliefs.sum(axis=1, keepdims=True))
 
 
-def _weighed(candidates: Places, weights: Floats, columns: Sequence[Places], size: int) -> Floats:
+def _compute_candidate_weights(candidates: Places, weights: Floats, columns: Sequence[Places], size: int) -> Floats:
     """How likely the public columns of each record are for each of its candidates, up to a factor."""
     logarithms = np.zeros(weights.shape)
     for column in columns:
         width = int(column.max()) + 1
         pairs = np.maximum(candidates, 0) * width + column[:, np.newaxis]
         table = np.bincount(pairs.ravel(), weights=weights.ravel(), minlength=size * width).astype(np.float64)
-        logarithms += np.log(_going(table.reshape(size, width), column)).ravel().take(pairs)
+        logarithms += np.log(_compute_smoothed_shares(table.reshape(size, width), column)).ravel().take(pairs)
     logarithms[candidates < 0] = -np.inf
     return np.asarray(np.exp(logarithms - logarithms.max(axis=1, keepdims=True)))
 
 
-def _weighed_freely(weights: Floats, columns: Sequence[Places]) -> Floats:
+def _compute_value_weights(weights: Floats, columns: Sequence[Places]) -> Floats:
     """The same where every value is a candidate."""
     logarithms = np.zeros(weights.shape)
     for column in columns:
-        table = _by_value(weights, column, int(column.max()) + 1)
-        logarithms += np.log(_going(table, column)).T[column]
+        table = _sum_weights_by_value(weights, column, int(column.max()) + 1)
+        logarithms += np.log(_compute_smoothed_shares(table, column)).T[column]
     return np.asarray(np.exp(logarithms - logarithms.max(axis=1, keepdims=True)))
 
 
-def _by_value(weights: Floats, column: Places, width: int) -> Floats:
+def _sum_weights_by_value(weights: Floats, column: Places, width: int) -> Floats:
     """For each value (row) how much of it goes with each value of a column."""
-    return np.array([np.bincount(column, weights=each, minlength=width) for each in weights.T])
+    return np.array([np.bincount(column, weights=value_weights, minlength=width) for value_weights in weights.T])
 
 
-def _going(table: Floats, column: Places) -> Floats:
+def _compute_smoothed_shares(table: Floats, column: Places) -> Floats:
     """From how much goes together to shares: how often a value (row) goes with each value of a column."""
     width = table.shape[1]
     # One record more of each value, spread as the whole column is: nothing that occurs is taken to be impossible.

@@ -16,15 +16,20 @@ from sfumato._core.arrays import Codes, Floats, Mask, Numbers, Places
 from sfumato._core.cell_values import Value
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import Chosen
-from sfumato._profile.equivalence_classes import hashed
+from sfumato._profile.equivalence_classes import hash_numbers
 from sfumato._profile.record_sample import Sample
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import Sensitive
-from sfumato._request.histogram import margins
+from sfumato._request.histogram import compute_margins
 from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import Attack, BeliefSum
-from sfumato._risk.attackers.attacker_knowledge import Evidence, Knowledge, smoothed_shares
-from sfumato._risk.attackers.predictive_columns import MOST_TOGETHER, Telling, blind_guess, guesses
+from sfumato._risk.attackers.attacker_knowledge import Evidence, Knowledge, compute_smoothed_shares
+from sfumato._risk.attackers.predictive_columns import (
+    MOST_TOGETHER,
+    ColumnPrediction,
+    measure_blind_guess,
+    measure_guesses,
+)
 
 MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
 """Records times values of an attack, and the fewest records: of more, those are taken that come first by chance."""
@@ -58,7 +63,7 @@ class Target:
     @cached_property
     def shares(self) -> Floats:
         """The shares of its values."""
-        return smoothed_shares(self.held, self.size)
+        return compute_smoothed_shares(self.held, self.size)
 
     @cached_property
     def evidence(self) -> dict[str, Evidence]:
@@ -75,11 +80,11 @@ class Target:
     def halves(self) -> tuple[Target, Target]:
         """The records of each half, by no order that a table may have."""
         heights = {name: int(codes.max(initial=0)) + 1 for name, codes in self.columns.items()}
-        found = []
+        half_targets = []
         for rows in (np.flatnonzero(self.is_first), np.flatnonzero(~self.is_first)):
             columns = {name: codes[rows] for name, codes in self.columns.items()}
-            found.append(Target(self.name, self.held[rows], self.limits, columns, heights))
-        return found[0], found[1]
+            half_targets.append(Target(self.name, self.held[rows], self.limits, columns, heights))
+        return half_targets[0], half_targets[1]
 
     @cached_property
     def kept(self) -> dict[bytes, Callable[[Places], Floats]]:
@@ -89,7 +94,7 @@ class Target:
     @cached_property
     def is_first(self) -> Mask:
         """Which records are in the first half: by a hash of their numbers."""
-        return np.asarray(hashed(np.arange(len(self.held)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
+        return np.asarray(hash_numbers(np.arange(len(self.held)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
 
     def held_out(self, told: Sequence[str]) -> Callable[[Places], Floats]:
         """What somebody believes of the people of each half who knows some columns, and how they go in the other half.
@@ -99,14 +104,14 @@ class Target:
         """
         if not told:
             return self.known(()).beliefs
-        first, second = (each.known(told) for each in self.halves)
+        first, second = (half.known(told) for half in self.halves)
 
         def beliefs(rows: Places) -> Floats:
-            found = np.empty((len(rows), self.size))
+            chances = np.empty((len(rows), self.size))
             for is_here, knowledge in ((self.is_first[rows], second), (~self.is_first[rows], first)):
                 here = rows[is_here]
-                found[is_here] = knowledge.beliefs_of_others([self.columns[name][here] for name in told], len(here))
-            return found
+                chances[is_here] = knowledge.beliefs_of_others([self.columns[name][here] for name in told], len(here))
+            return chances
 
         return beliefs
 
@@ -115,112 +120,130 @@ class Target:
         return Knowledge.of([self.evidence[name] for name in told], self.held, self.shares)
 
 
-def targets(sample: Sample, sensitive: Sensitive, spec: PrivacySpec) -> list[Target]:
+def make_targets(sample: Sample, sensitive: Sensitive, spec: PrivacySpec) -> list[Target]:
     """What is protected, column by column where each is protected for itself."""
     named: list[tuple[str, Sequence[Value]]] = [(sensitive.name, sensitive.domain)]
     if sensitive.is_independent:
         named = [(part.name, part.domain) for part in sensitive.parts]
     return [
-        Target(name, held, np.array([float(each) for each in spec.limits(domain)]), sample.columns)
-        for (name, domain), held in zip(named, sensitive.ranked(sample.sensitive), strict=True)
+        Target(name, true_codes, np.array([float(limit) for limit in spec.limits(domain)]), sample.columns)
+        for (name, domain), true_codes in zip(named, sensitive.ranked(sample.sensitive), strict=True)
     ]
 
 
-def attacks(chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequence[Target]) -> tuple[Attack, ...]:
+def run_planned_attacks(
+    chosen: Chosen, sample: Sample, sensitive: Sensitive, protected_targets: Sequence[Target]
+) -> tuple[Attack, ...]:
     """Somebody who knows one public column of a person, each in its turn, and somebody who knows all of them.
 
     Not the attackers of `attack_scenarios`, although they know the same columns: these here learn from everybody but
     the person, and trust it to the letter, because publishing stops at the strongest belief; those are to be right as
     often as they believe, and learn from other people.
     """
-    records = max(target.looked_at for target in found)
-    replaced = shown(chosen, sensitive, sample.sensitive[:records], Draws.secret())
-    told: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
-    told += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
+    records = max(target.looked_at for target in protected_targets)
+    replaced = draw_published_values(chosen, sensitive, sample.sensitive[:records], Draws.secret())
+    scenarios: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
+    scenarios += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
 
     def tried(number: int, target: Target, who: str, names: tuple[str, ...]) -> Attack:
-        return attack(who, names, target, partial(likely_values, chosen, replaced, number))
+        return attack(who, names, target, partial(compute_value_likelihoods, chosen, replaced, number))
 
     with ThreadPoolExecutor() as pool:  # numpy takes the time, and needs no lock
-        for target in found:
+        for target in protected_targets:
             _ = target.evidence  # which all of them need
-        asked = [(number, target, who, names) for number, target in enumerate(found) for who, names in told]
-        return tuple(pool.map(tried, *zip(*asked, strict=True)))
+        attack_arguments = [
+            (number, target, who, names) for number, target in enumerate(protected_targets) for who, names in scenarios
+        ]
+        return tuple(pool.map(tried, *zip(*attack_arguments, strict=True)))
 
 
 def attack(who: str, told: tuple[str, ...], target: Target, likely: Callable[[Places], Floats | None]) -> Attack:
     """What is believed of the first records, by the columns alone and with how likely they would show what they do."""
     records, knowledge = target.looked_at, target.known(told)
     alone, together = BeliefSum(target.limits), BeliefSum(target.limits)
-    for rows in chunks(records, target.size):
-        beliefs, held = knowledge.beliefs(rows), target.held[rows]
-        alone.add(beliefs, held)
+    for rows in split_into_chunks(records, target.size):
+        beliefs, true_codes = knowledge.beliefs(rows), target.held[rows]
+        alone.add(beliefs, true_codes)
         shown_of = likely(rows)
         if shown_of is not None:
             weighed = beliefs * shown_of
-            together.add(weighed / np.maximum(weighed.sum(axis=1, keepdims=True), SMALLEST), held)
+            together.add(weighed / np.maximum(weighed.sum(axis=1, keepdims=True), SMALLEST), true_codes)
     return Attack(who, told, target.name, records, alone.result(), together.result() if together.records else None)
 
 
-def likely_values(chosen: Chosen, replaced: Replaced, number: int, rows: Places) -> Floats | None:
+def compute_value_likelihoods(chosen: Chosen, replaced: PerturbedRecords, number: int, rows: Places) -> Floats | None:
     """How likely some records would show what they do from each value of one protected column, if that is known."""
     model = chosen.mechanism.attack_model
     if model is None:
         return None
-    part = Replaced(*(None if each is None else each[rows] for each in (replaced.values, replaced.cells)))
+    part = PerturbedRecords(*(None if array is None else array[rows] for array in (replaced.values, replaced.cells)))
     return model.compute_likelihoods(chosen.plan, part)[number]
 
 
-def learned(target: Target, columns: Sequence[str], single: Sequence[Telling]) -> Telling:
+def guess_from_columns(target: Target, columns: Sequence[str], single: Sequence[ColumnPrediction]) -> ColumnPrediction:
     """How well a protected column is guessed from several columns together, by what is learned of each."""
-    order = sorted(columns, key=lambda name: -max(each.right for each in single if each.columns == (name,)))
-    found = attack(ALL_COLUMNS, tuple(order), target, lambda rows: None)
-    return Telling(tuple(order), target.name, found.without.right, blind_guess(target.held), found.records)
+    order = sorted(
+        columns, key=lambda name: -max(prediction.right for prediction in single if prediction.columns == (name,))
+    )
+    outcome = attack(ALL_COLUMNS, tuple(order), target, lambda rows: None)
+    return ColumnPrediction(
+        tuple(order), target.name, outcome.without.right, measure_blind_guess(target.held), outcome.records
+    )
 
 
-def chunks(records: int, size: int) -> Iterator[Places]:
+def split_into_chunks(records: int, size: int) -> Iterator[Places]:
     """Some rows after the other, as many as have few enough beliefs to be held at once."""
     step = max(1, CHUNK_BELIEFS // size)
     for first in range(0, records, step):
         yield np.arange(first, min(first + step, records))
 
 
-def shown(chosen: Chosen, sensitive: Sensitive, codes: Codes, draws: Draws) -> Replaced:
+def draw_published_values(chosen: Chosen, sensitive: Sensitive, codes: Codes, draws: Draws) -> PerturbedRecords:
     """What records would show; those of one value are spread over its slots as all of them would be."""
     slots = None
     if chosen.mechanism.uses_slots:
         counts = [np.array(chosen.histogram.counts)]
         if sensitive.is_independent:
-            counts = margins(chosen.histogram.counts, sensitive.sizes)
+            counts = compute_margins(chosen.histogram.counts, sensitive.sizes)
         pairs = zip(sensitive.ranked(codes), counts, strict=True)
-        found = [_spread(held, each, draws.for_column(str(number))) for number, (held, each) in enumerate(pairs)]
-        slots = np.stack(found) if sensitive.is_independent else found[0]
+        slot_lists = [
+            _spread(column_codes, column_counts, draws.for_column(str(number)))
+            for number, (column_codes, column_counts) in enumerate(pairs)
+        ]
+        slots = np.stack(slot_lists) if sensitive.is_independent else slot_lists[0]
     return chosen.mechanism.perturb(chosen.plan, codes, slots, draws, 0)
 
 
 def _spread(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
     """A slot for each record, below the count of its value: in random order, and all of them where all are here."""
     order = np.lexsort((draws.stream("order").words(0, len(codes)), codes))
-    held = np.bincount(codes, minlength=len(counts))
-    ranks = np.arange(len(codes)) - np.repeat(np.cumsum(held) - held, held)
+    sample_counts = np.bincount(codes, minlength=len(counts))
+    ranks = np.arange(len(codes)) - np.repeat(np.cumsum(sample_counts) - sample_counts, sample_counts)
     within = draws.stream("place").words(0, len(codes)) / 2.0**64
     slots = np.empty(len(codes), dtype=np.int64)
-    spread = (ranks + within) * np.repeat(counts / np.maximum(held, 1), held)
-    slots[order] = np.minimum(spread.astype(np.int64), np.repeat(counts, held) - 1)
+    spread = (ranks + within) * np.repeat(counts / np.maximum(sample_counts, 1), sample_counts)
+    slots[order] = np.minimum(spread.astype(np.int64), np.repeat(counts, sample_counts) - 1)
     return slots
 
 
-def tellings(found: Sequence[Target], accepted: Sequence[str]) -> list[Telling]:
+def measure_predictions(protected_targets: Sequence[Target], accepted: Sequence[str]) -> list[ColumnPrediction]:
     """How well each protected column is guessed from single columns, from two, and from all of them.
 
     What was accepted is guessed from alone: that it tells is known, and together with others it would always tell.
     """
-    told = []
-    for target in found:
-        single = guesses(target.columns, target.held, target.size, target.name, together=1)
-        quiet = [each.columns[0] for each in single if not each.is_telling and each.columns[0] not in accepted]
+    predictions = []
+    for target in protected_targets:
+        single = measure_guesses(target.columns, target.held, target.size, target.name, together=1)
+        quiet = [
+            prediction.columns[0]
+            for prediction in single
+            if not prediction.is_telling and prediction.columns[0] not in accepted
+        ]
         columns = {name: target.columns[name] for name in quiet}
-        told += [*single, *guesses(columns, target.held, target.size, target.name, together=MOST_TOGETHER)]
+        predictions += [
+            *single,
+            *measure_guesses(columns, target.held, target.size, target.name, together=MOST_TOGETHER),
+        ]
         if len(quiet) > MOST_TOGETHER:
-            told.append(learned(target, quiet, single))
-    return told
+            predictions.append(guess_from_columns(target, quiet, single))
+    return predictions

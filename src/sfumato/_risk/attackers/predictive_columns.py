@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes
-from sfumato._core.cell_values import listed
-from sfumato._records.column_codes import local_codes
-from sfumato._risk.attackers.attack_result import wilson
+from sfumato._core.cell_values import format_values
+from sfumato._records.column_codes import encode_batch_values
+from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato.errors import InfeasibleError
 
 OPTIONS = ("--drop", "--accept-telling")
@@ -43,7 +43,7 @@ Keys = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class ColumnPrediction:
     """How well a protected column is guessed from others."""
 
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class Telling:
     @property
     def is_telling(self) -> bool:
         """Whether the guess closes half of the distance to certainty, and not by the chance of a few records."""
-        is_better = self.blindly < 1 and wilson(self.right, self.records, SURELY)[0] > self.blindly
+        is_better = self.blindly < 1 and compute_wilson_interval(self.right, self.records, SURELY)[0] > self.blindly
         return is_better and 2 * self.right >= 1 + self.blindly
 
     @property
@@ -65,35 +65,39 @@ class Telling:
         """What the columns tell, without a verdict."""
         named = " and ".join(map(repr, self.columns))
         if len(self.columns) > MOST_TOGETHER:
-            named = f"all public columns together (most by {listed(self.columns, MOST_TOGETHER)})"
+            named = f"all public columns together (most by {format_values(self.columns, MOST_TOGETHER)})"
         return (
             f"guessing {self.about!r} from {named} is right for {self.right:.1%} of the records (blindly: "
             f"{self.blindly:.1%})"
         )
 
 
-def blind_guess(held: Codes) -> float:
+def measure_blind_guess(true_codes: Codes) -> float:
     """For which share of the records the most frequent value is right."""
-    return float(np.bincount(held).max(initial=0)) / max(len(held), 1)
+    return float(np.bincount(true_codes).max(initial=0)) / max(len(true_codes), 1)
 
 
-def best_guess(groups: Keys, held: Codes, size: int) -> float:
+def measure_best_guess(groups: Keys, true_codes: Codes, size: int) -> float:
     """For which share of the records the most frequent value among the others of their group is right.
 
     Of several equally frequent ones one is guessed; who is alone is guessed blindly. By counts: with n1 records of the
     most frequent value of a group and n2 of the next, those n1 are guessed right if n1 - 1 > n2, and nobody else.
     """
-    keys = groups * size + held
+    keys = groups * size + true_codes
     cells = (int(groups.max(initial=0)) + 1) * size
-    tops = _table_tops(keys, cells, size) if cells <= min(MOST_CELLS, DENSE * len(keys)) else _listed_tops(keys, size)
+    tops = (
+        _find_tops_by_table(keys, cells, size)
+        if cells <= min(MOST_CELLS, DENSE * len(keys))
+        else _find_tops_by_list(keys, size)
+    )
     largest = tops.largest
     right = largest * (
         (largest - 1 > tops.following) + ((largest - 1 == tops.following) & ~tops.is_alone) / tops.equals
     )
     lonely = 0
     if tops.is_alone.any():
-        lonely = int((tops.value[tops.is_alone] == np.bincount(held).argmax()).sum())
-    return (float(right.sum()) + lonely) / len(held)
+        lonely = int((tops.value[tops.is_alone] == np.bincount(true_codes).argmax()).sum())
+    return (float(right.sum()) + lonely) / len(true_codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class _Tops:
         return np.asarray((self.largest == 1) & (self.following == 0))
 
 
-def _table_tops(keys: Keys, cells: int, size: int) -> _Tops:
+def _find_tops_by_table(keys: Keys, cells: int, size: int) -> _Tops:
     """By a table of all groups and values."""
     table = np.bincount(keys, minlength=cells).reshape(-1, size)
     if not (is_met := table.any(axis=1)).all():
@@ -127,9 +131,9 @@ def _table_tops(keys: Keys, cells: int, size: int) -> _Tops:
     return _Tops(value, largest, following, 1 + (table == following[:, None]).sum(axis=1))
 
 
-def _listed_tops(keys: Keys, size: int) -> _Tops:
+def _find_tops_by_list(keys: Keys, size: int) -> _Tops:
     """By a list of the pairs of groups and values that occur."""
-    keys, counts = counted(keys)
+    keys, counts = count_keys(keys)
     group, value = np.divmod(keys, size)
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     largest = np.maximum.reduceat(counts, firsts)
@@ -144,67 +148,72 @@ def _listed_tops(keys: Keys, size: int) -> _Tops:
     return _Tops(value[taken], largest, following, equals)
 
 
-def counted(keys: Keys) -> tuple[Keys, Keys]:
+def count_keys(keys: Keys) -> tuple[Keys, Keys]:
     """The different numbers in rising order, and how often each occurs; few possible ones have a table."""
     if int(keys.max(initial=0)) < MOST_CELLS:
         table = np.bincount(keys)
-        found = np.flatnonzero(table)
-        return found, table[found]
+        distinct_keys = np.flatnonzero(table)
+        return distinct_keys, table[distinct_keys]
     keys = np.sort(keys)
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     return keys[starts], np.diff(starts, append=len(keys))
 
 
-def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *, together: int) -> list[Telling]:
+def measure_guesses(
+    columns: Mapping[str, Codes], true_codes: Codes, size: int, about: str, *, together: int
+) -> list[ColumnPrediction]:
     """How well the protected column is guessed from each column, or from each so many together."""
-    blindly, records = blind_guess(held), len(held)
+    blindly, records = measure_blind_guess(true_codes), len(true_codes)
     if (ways := math.comb(len(columns), together)) > 1:  # of very many, records that come first by chance are enough
         records = min(records, max(LEAST_RECORDS, MOST_WORK // ways))
-    held = held[:records]
+    true_codes = true_codes[:records]
     wide = {name: codes[:records].astype(np.int64) for name, codes in columns.items()}
 
-    def guess(names: tuple[str, ...]) -> Telling:
+    def guess(names: tuple[str, ...]) -> ColumnPrediction:
         groups = wide[names[0]]
         for name in names[1:]:
             groups = groups * (int(wide[name].max(initial=0)) + 1) + wide[name]
-        return Telling(names, about, best_guess(groups, held, size), blindly, len(held))
+        return ColumnPrediction(names, about, measure_best_guess(groups, true_codes, size), blindly, len(true_codes))
 
-    def single(names: tuple[str, ...]) -> Telling:
+    def single(names: tuple[str, ...]) -> ColumnPrediction:
         """Also the other way round: what the protected column decides of another is known as soon as that is public."""
         column = wide[names[0]]
-        likeliest = blind_guess(column)
-        decided = best_guess(held.astype(np.int64), column, int(column.max(initial=0)) + 1)
-        is_sure = wilson(decided, records, SURELY)[0] > likeliest
+        likeliest = measure_blind_guess(column)
+        decided = measure_best_guess(true_codes.astype(np.int64), column, int(column.max(initial=0)) + 1)
+        is_sure = compute_wilson_interval(decided, records, SURELY)[0] > likeliest
         return replace(guess(names), is_coarser=is_sure and 1 - decided <= COARSER * (1 - likeliest))
 
     with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
         return list(pool.map(single if together == 1 else guess, itertools.combinations(wide, together)))
 
 
-def telling_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[str]:
+def find_predictive_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[str]:
     """The columns of a table that tell another one of it, or are a coarser form of it."""
-    coded = {name: local_codes(rows.column(name).combine_chunks())[0] for name in (*columns, about)}
-    held = coded.pop(about)
-    found = guesses(coded, held, int(held.max(initial=0)) + 1, about, together=1)
-    return [each.columns[0] for each in found if each.is_telling or each.is_coarser]
+    coded = {name: encode_batch_values(rows.column(name).combine_chunks())[0] for name in (*columns, about)}
+    true_codes = coded.pop(about)
+    predictions = measure_guesses(coded, true_codes, int(true_codes.max(initial=0)) + 1, about, together=1)
+    return [prediction.columns[0] for prediction in predictions if prediction.is_telling or prediction.is_coarser]
 
 
-def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: float) -> int:
+def count_disclosed_records(codes: Codes, true_codes: Codes, size: int, prior: float, posterior: float) -> int:
     """The records whose value is within the prior in the table, and above the posterior in their group."""
-    keys, counts = counted(codes.astype(np.int64) * size + held)
+    keys, counts = count_keys(codes.astype(np.int64) * size + true_codes)
     group, value = np.divmod(keys, size)
     sizes = np.bincount(group, weights=counts).astype(np.int64).take(group)
-    is_rare = np.bincount(held, minlength=size).take(value) <= len(held) * prior
+    is_rare = np.bincount(true_codes, minlength=size).take(value) <= len(true_codes) * prior
     return int(counts[is_rare & (counts > sizes * posterior) & (sizes >= SMALLEST_GROUP)].sum())
 
 
-def check_telling(found: Sequence[Telling]) -> None:
+def check_telling(predictions: Sequence[ColumnPrediction]) -> None:
     """Stop where public columns tell what is protected, and say what can be done: about single columns first."""
-    telling = sorted((each for each in found if each.is_telling), key=lambda each: (len(each.columns), -each.right))
+    telling = sorted(
+        (prediction for prediction in predictions if prediction.is_telling),
+        key=lambda prediction: (len(prediction.columns), -prediction.right),
+    )
     if not telling:
         return
     # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
-    alone = [each.columns[0] for each in telling if len(each.columns) == 1]
+    alone = [prediction.columns[0] for prediction in telling if len(prediction.columns) == 1]
     named = list(dict.fromkeys(alone)) or telling[0].columns[:1]
     drop, accept = (" ".join(f"{option} {shlex.quote(name)}" for name in named) for option in OPTIONS)
     raise InfeasibleError(

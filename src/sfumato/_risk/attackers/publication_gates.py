@@ -12,8 +12,8 @@ from sfumato._planning.predicted_error import Chosen
 from sfumato._profile.record_sample import Sample
 from sfumato._request.guarantee import Guarantee
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attacker_knowledge import met_counts, rows_of
-from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, chunks
+from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences, rows_of
+from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, split_into_chunks
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -36,24 +36,24 @@ class Breach:
     """The expected share of the records for which that is above the posterior."""
 
 
-def breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
+def measure_breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
     """Look at each public column, by the exact law of the plan; some groups at a time."""
     risks = chosen.mechanism.require(GroupRisk)
-    size, found = chosen.histogram.domain_size, []
+    size, column_breaches = chosen.histogram.domain_size, []
     for column, codes in sample.columns.items():
-        table, _ = met_counts(codes, sample.sensitive, size)
+        table, _ = count_cooccurrences(codes, sample.sensitive, size)
         worst, breached = 0.0, 0.0
-        for rows in chunks(table.shape[0], size):
+        for rows in split_into_chunks(table.shape[0], size):
             groups = rows_of(table, rows).astype(np.int64)
             risk = risks.measure(chosen.plan, groups)
             worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())
-        found.append(Breach(column, worst, breached / sample.records))
-    return found
+        column_breaches.append(Breach(column, worst, breached / sample.records))
+    return column_breaches
 
 
-def check_breaches(found: Sequence[Breach], limit: Fraction) -> None:
+def check_breaches(column_breaches: Sequence[Breach], limit: Fraction) -> None:
     """Stop where a public column breaches more records than the limit, and say what else could be done."""
-    worst = max(found, key=lambda each: each.breached, default=None)
+    worst = max(column_breaches, key=lambda breach: breach.breached, default=None)
     if worst is None or worst.breached <= limit:
         return
     raise InfeasibleError(
@@ -63,14 +63,18 @@ def check_breaches(found: Sequence[Breach], limit: Fraction) -> None:
     )
 
 
-def check_lifted(found: Sequence[Attack], mechanism: AnyMechanism) -> None:
+def check_lifted(attack_results: Sequence[Attack], mechanism: AnyMechanism) -> None:
     """Stop where a public column lifts most records above what the release alone would let one believe."""
     if mechanism.guarantee not in HOLDING_ALONE:
         return
-    if found:
+    if attack_results:
         mechanism.require(AttackModel)  # without it nothing would seem to be lifted
-    known = [(each.with_release, each) for each in found if each.with_release is not None and each.who == ONE_COLUMN]
-    lifted, worst = max(known, key=lambda each: each[0].well_above, default=(None, None))
+    results_with_release = [
+        (candidate.with_release, candidate)
+        for candidate in attack_results
+        if candidate.with_release is not None and candidate.who == ONE_COLUMN
+    ]
+    lifted, worst = max(results_with_release, key=lambda candidate: candidate[0].well_above, default=(None, None))
     if lifted is None or worst is None or lifted.well_above <= MOST_LIFTED:
         return
     raise InfeasibleError(

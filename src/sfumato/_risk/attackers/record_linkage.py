@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Places
-from sfumato._core.cell_values import plain_type
-from sfumato._profile.equivalence_classes import FEW, Alike, alike
-from sfumato._profile.ranges import binned
+from sfumato._core.cell_values import simplify_type
+from sfumato._profile.equivalence_classes import FEW, ClassSizeShares, compute_class_size_shares
+from sfumato._profile.ranges import assign_bins
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
-from sfumato._records.column_codes import dense, local_codes
+from sfumato._records.column_codes import decode_dictionary, encode_batch_values
 from sfumato._request.schema import Bins
 from sfumato.errors import SpecError
 
@@ -39,9 +39,9 @@ class Linked:
     columns: tuple[str, ...]
     """By which they are linked."""
     records: int
-    in_release: Alike
+    in_release: ClassSizeShares
     """The shares of the records that are alone in the release, among fewer than 5, and fewer than 11."""
-    in_population: Alike | None = None
+    in_population: ClassSizeShares | None = None
     """The shares of the records that are like one person of a population, like fewer than 5, and fewer than 11."""
     absent: float = 0.0
     """The share of the records that are like nobody of the population: it is not the one they come from."""
@@ -57,19 +57,19 @@ class Linked:
         }
 
 
-def linked(release: str | Path, population: Any = None, *, read: ReadOptions = AS_USUAL) -> Linked:
+def link_records(release: str | Path, population: Any = None, *, read: ReadOptions = AS_USUAL) -> Linked:
     """Look how many records of a release share their public columns, and how many people of a population do.
 
     The columns are those that the population has too; its values are put into the bins of the release.
     """
     opened = Release.open(release)
-    names = public_columns(opened)
+    names = list_public_columns(opened)
     records = pq.read_table(list(opened.manifest.paths(opened.folder)), columns=names)
     if not names:  # all are alike
-        return Linked((), opened.rows, alike(np.array([opened.rows]), opened.rows))
+        return Linked((), opened.rows, compute_class_size_shares(np.array([opened.rows]), opened.rows))
     if population is None:
-        return counted_links(names, shared_codes(names, [records])[0])
-    texts = [each.name for each in opened.manifest.fields if each.type == "string" and each.name in names]
+        return count_links(names, encode_shared_values(names, [records])[0])
+    texts = [pieces.name for pieces in opened.manifest.fields if pieces.type == "string" and pieces.name in names]
     bins = {name: Bins(tuple(edges)) for name, edges in opened.manifest.bins.items() if name in names}
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         text = [name for name in texts if name not in bins]
@@ -81,62 +81,70 @@ def linked(release: str | Path, population: Any = None, *, read: ReadOptions = A
         for batch in source.batches(tuple(names), BATCH_ROWS):
             for name in names:
                 column = batch.column(name)
-                arrays[name].append(dense(binned(column, bins[name], name) if name in bins else column))
-        people = pa.table({name: pa.chunked_array(each) for name, each in arrays.items()})
-    return counted_links(names, *shared_codes(names, [records, people]))
+                arrays[name].append(
+                    decode_dictionary(assign_bins(column, bins[name], name) if name in bins else column)
+                )
+        people = pa.table({name: pa.chunked_array(pieces) for name, pieces in arrays.items()})
+    return count_links(names, *encode_shared_values(names, [records, people]))
 
 
-def public_columns(release: Release) -> list[str]:
+def list_public_columns(release: Release) -> list[str]:
     """The public columns of a release."""
-    return [each.name for each in release.manifest.fields if each.name not in release.manifest.shown_names]
+    return [column.name for column in release.manifest.fields if column.name not in release.manifest.shown_names]
 
 
-def shared_codes(names: Sequence[str], tables: Sequence[pa.Table]) -> list[list[Codes]]:
+def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> list[list[Codes]]:
     """Columns of some tables as numbers of the same values: a list of columns for each table."""
-    found: list[list[Codes]] = [[] for _ in tables]
-    ends = np.cumsum([each.num_rows for each in tables])[:-1]
+    codes_by_table: list[list[Codes]] = [[] for _ in tables]
+    ends = np.cumsum([part.num_rows for part in tables])[:-1]
     for name in names:
-        kind = plain_type(tables[0].column(name).type)
+        kind = simplify_type(tables[0].column(name).type)
         try:
-            arrays = [dense(each).cast(kind) for table in tables for each in table.column(name).chunks]
+            arrays = [decode_dictionary(part).cast(kind) for table in tables for part in table.column(name).chunks]
         except pa.ArrowException as error:
             raise SpecError(f"column {name!r} is of another type in one of the tables; bring them to one.") from error
-        for columns, codes in zip(found, np.split(local_codes(pa.concat_arrays(arrays))[0], ends), strict=True):
+        for columns, codes in zip(
+            codes_by_table, np.split(encode_batch_values(pa.concat_arrays(arrays))[0], ends), strict=True
+        ):
             columns.append(codes)
-    return found
+    return codes_by_table
 
 
-def counted_links(names: Sequence[str], records: Sequence[Codes], people: Sequence[Codes] | None = None) -> Linked:
+def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence[Codes] | None = None) -> Linked:
     """Count who is like whom; columns are numbers of the same values in both."""
     number = len(records[0])
     if people is None:
-        counts = np.bincount(combination_numbers(records))
-        return Linked(tuple(names), number, alike(counts, number))
-    together = combination_numbers([np.concatenate(pair) for pair in zip(records, people, strict=True)])
+        counts = np.bincount(number_combinations(records))
+        return Linked(tuple(names), number, compute_class_size_shares(counts, number))
+    together = number_combinations([np.concatenate(pair) for pair in zip(records, people, strict=True)])
     size = int(together.max(initial=0)) + 1
-    here, there = (np.bincount(each, minlength=size) for each in (together[:number], together[number:]))
+    here, there = (
+        np.bincount(class_numbers, minlength=size) for class_numbers in (together[:number], together[number:])
+    )
     is_found = (here > 0) & (there > 0)
-    found = np.repeat(there[is_found], here[is_found])  # how many people each record may be
-    alone, below_5, below_11 = (float((found <= few).sum()) / max(number, 1) for few in FEW)
+    candidate_counts = np.repeat(there[is_found], here[is_found])  # how many people each record may be
+    alone, below_5, below_11 = (float((candidate_counts <= few).sum()) / max(number, 1) for few in FEW)
     absent = float(here[there == 0].sum()) / max(number, 1)
-    return Linked(tuple(names), number, alike(here, number), Alike(alone, below_5, below_11), absent)
+    return Linked(
+        tuple(names), number, compute_class_size_shares(here, number), ClassSizeShares(alone, below_5, below_11), absent
+    )
 
 
-def combination_numbers(columns: Sequence[Codes]) -> Places:
+def number_combinations(columns: Sequence[Codes]) -> Places:
     """One number for the values of a record in all columns; equal ones for records that are alike."""
     numbers: Places = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
     room = 1
     for codes in columns:
         size = int(codes.max(initial=0)) + 1
         if room > LARGEST // size:  # numbered anew, so that numbers stay as small as the combinations are few
-            numbers = _anew(numbers, room)
+            numbers = _renumber(numbers, room)
             room = int(numbers.max(initial=0)) + 1
         numbers = numbers * size + codes
         room *= size
-    return _anew(numbers, room)
+    return _renumber(numbers, room)
 
 
-def _anew(numbers: Places, room: int) -> Places:
+def _renumber(numbers: Places, room: int) -> Places:
     """The same without numbers that do not occur; by a table where there is room for few."""
     if room <= ROOMY * len(numbers):
         occurs = np.bincount(numbers, minlength=room) > 0

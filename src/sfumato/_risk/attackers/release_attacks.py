@@ -15,13 +15,31 @@ from sfumato._readers.read_options import AS_USUAL, ReadOptions
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE, by_known_share, each_column, frequencies, ladder
-from sfumato._risk.attackers.attack_setup import Scene, seeded
-from sfumato._risk.attackers.corrupted_controls import Control, listed_in_order, never_shuffled, shown_too_often
+from sfumato._risk.attackers.attack_scenarios import (
+    KNOWN_SHARE,
+    attack_with_each_column,
+    attack_with_frequencies,
+    measure_by_known_share,
+    run_attack_scenarios,
+)
+from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws
+from sfumato._risk.attackers.corrupted_controls import (
+    Control,
+    corrupt_published_values,
+    make_ordered_list_controls,
+    make_unshuffled_controls,
+)
 from sfumato._risk.attackers.planned_exposure import Target
-from sfumato._risk.attackers.record_linkage import Linked, linked, public_columns
-from sfumato._risk.attackers.release_matching import Matched, matched, matched_by_law, original_of
-from sfumato._risk.attackers.row_order_attack import LARGEST_SCORE, LEAST_RECORDS, Trail, beside, reused_key, trails
+from sfumato._risk.attackers.record_linkage import Linked, link_records, list_public_columns
+from sfumato._risk.attackers.release_matching import Matched, match_by_key, match_by_likelihood, read_original
+from sfumato._risk.attackers.row_order_attack import (
+    LARGEST_SCORE,
+    LEAST_RECORDS,
+    Trail,
+    detect_reused_key,
+    examine_row_order,
+    examine_value_table,
+)
 from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
@@ -64,32 +82,32 @@ class Audit:
 
         Whoever knows the frequencies must be right as often as the law of the release says, neither more nor less.
         """
-        found = [each.check for each in self.trails]
-        for each in self.laws:
-            if each.with_release is not None:
-                seen = each.with_release
-                words = (
-                    f"whoever knows how frequent the values of {each.about!r} are is right for {seen.right:.1%} of "
-                    f"{each.records:,} people, and by the law of the release for {seen.expected:.1%} "
-                    f"({seen.surprise:.1f} standard deviations)."
+        all_checks = [item.check for item in self.trails]
+        for item in self.laws:
+            if item.with_release is not None:
+                belief = item.with_release
+                sentence = (
+                    f"whoever knows how frequent the values of {item.about!r} are is right for {belief.right:.1%} of "
+                    f"{item.records:,} people, and by the law of the release for {belief.expected:.1%} "
+                    f"({belief.surprise:.1f} standard deviations)."
                 )
-                found.append(Check("law", abs(seen.surprise) <= LARGEST_SCORE, words))
-        return tuple(found)
+                all_checks.append(Check("law", abs(belief.surprise) <= LARGEST_SCORE, sentence))
+        return tuple(all_checks)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {
             "mechanism": self.mechanism,
-            "attacks": [each.to_json() for each in self.attacks],
-            "columns": [each.to_json() for each in self.columns],
-            "order": [{"name": each.name, "score": each.score, "records": each.records} for each in self.trails],
+            "attacks": [item.to_json() for item in self.attacks],
+            "columns": [item.to_json() for item in self.columns],
+            "order": [{"name": item.name, "score": item.score, "records": item.records} for item in self.trails],
             "linked": self.linked.to_json(),
-            "others_known": {name: [list(each) for each in found] for name, found in self.corrupted.items()},
+            "others_known": {name: [list(item) for item in shares] for name, shares in self.corrupted.items()},
             "odds_factors": {
                 name: factor if factor is not None and np.isfinite(factor) else None
                 for name, factor in self.odds.items()
             },
-            "controls": [each.to_json() for each in self.controls],
+            "controls": [item.to_json() for item in self.controls],
             "matched_by": "key" if self.alone is None else "public columns and law",
             "alone": self.alone,
             "not_attacked": self.unmatched or None,
@@ -121,56 +139,60 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
 
     Without a plan file it is drawn by the law of the release whose record is whose among people who are alike. With a
     request (`spec`) it is also counted who is believed beyond it; with a population, who is alone in it. A seed makes
-    it possible to repeat what is drawn. `table` is what `original_of` gives, if that was read already.
+    it possible to repeat what is drawn. `table` is what `read_original` gives, if that was read already.
     """
     opened = Release.open(release)
     opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like one that passed
-    links = linked(release, population, read=read)
+    links = link_records(release, population, read=read)
     if table is None:
-        table = original_of(opened, original, plan_file, hierarchies=hierarchies, read=read)
-    mechanism, looks = opened.manifest.mechanism_name, trails(opened, table)
-    controls = never_shuffled(public_columns(opened), table) if public_columns(opened) else []
+        table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)
+    mechanism, looks = opened.manifest.mechanism_name, examine_row_order(opened, table)
+    controls = make_unshuffled_controls(list_public_columns(opened), table) if list_public_columns(opened) else []
     progress(1, 3)
     try:
-        found = matched_with(opened, table, plan_file, seed)
+        matched_release = match_with_original(opened, table, plan_file, seed)
     except ReleaseFormatError:
-        if plan_file is not None and any(each.is_found for each in looks):  # nobody needs a key, and it does not fit
+        if plan_file is not None and any(
+            result.is_found for result in looks
+        ):  # nobody needs a key, and it does not fit
             why = "the rows stand in an order that gives them away, and not where the key puts them."
             return Audit(mechanism, (), tuple(looks), links, controls=tuple(controls), unmatched=why)
         raise
-    if found is None:
+    if matched_release is None:
         return Audit(mechanism, (), tuple(looks), links, controls=tuple(controls), unmatched=NO_KEY)
-    looks += beside(found)
-    controls += listed_in_order(found)
-    scenes = found.scenes(spec, seed)
-    twins: Sequence[Scene | None] = [None] * len(scenes)
+    looks += examine_value_table(matched_release)
+    controls += make_ordered_list_controls(matched_release)
+    scenes = matched_release.scenes(spec, seed)
+    twins: Sequence[AttackSetup | None] = [None] * len(scenes)
     if second is not None:
         other = Release.open(second[0])
-        same = original_of(other, original, second[1], hierarchies=hierarchies, read=read)
-        twin = matched_with(other, same, second[1], seed)
+        same = read_original(other, original, second[1], hierarchies=hierarchies, read=read)
+        twin = match_with_original(other, same, second[1], seed)
         twins = twins if twin is None else twin.scenes(spec, seed)
-        looks.append(reused_key(release, second[0]))
+        looks.append(detect_reused_key(release, second[0]))
     steps = iter(range(2, 2 + 4 * len(scenes)))
-    seen = [
-        _Seen.of(scene, again, known_share, found, lambda: progress(next(steps), 1 + 4 * len(scenes)))
+    column_attacks = [
+        _ColumnAttacks.of(
+            scene, again, known_share, matched_release, lambda: progress(next(steps), 1 + 4 * len(scenes))
+        )
         for scene, again in zip(scenes, twins, strict=True)
     ]
     return Audit(
         mechanism,
-        tuple(attack for each in seen for attack in each.attacks),
+        tuple(attack for result in column_attacks for attack in result.attacks),
         tuple(looks),
         links,
-        tuple(attack for each in seen for attack in each.columns),
-        {each.column: each.corrupted for each in seen},
-        {each.column: each.odds for each in seen},
-        (*controls, *(each.control for each in seen if each.control is not None)),
-        tuple(each.law for each in seen if each.law is not None),
-        None if found.is_alone is None else int(found.is_alone.sum()),
+        tuple(attack for result in column_attacks for attack in result.columns),
+        {result.column: result.corrupted for result in column_attacks},
+        {result.column: result.odds for result in column_attacks},
+        (*controls, *(result.control for result in column_attacks if result.control is not None)),
+        tuple(result.law for result in column_attacks if result.law is not None),
+        None if matched_release.is_alone is None else int(matched_release.is_alone.sum()),
     )
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ColumnAttacks:
     """What attackers find about one protected column."""
 
     column: str
@@ -183,23 +205,30 @@ class _Seen:
 
     @classmethod
     def of(
-        cls, scene: Scene, again: Scene | None, known_share: float, release: Matched, step: Callable[[], None]
-    ) -> _Seen:
+        cls,
+        scene: AttackSetup,
+        again: AttackSetup | None,
+        known_share: float,
+        release: Matched,
+        step: Callable[[], None],
+    ) -> _ColumnAttacks:
         """Let them look, in four steps."""
-        attacks = tuple(ladder(scene, again, known_share=known_share))
+        attacks = tuple(run_attack_scenarios(scene, again, known_share=known_share))
         step()
-        columns = each_column(scene)
+        columns = attack_with_each_column(scene)
         step()
-        corrupted = by_known_share(scene) if scene.target.columns else ()
-        odds = odds_factor(scene)
+        corrupted = measure_by_known_share(scene) if scene.target.columns else ()
+        odds = compute_odds_factor(scene)
         step()
-        certain = _certain(scene, release)
-        law, control = (None, None) if certain is None else (frequencies(certain), shown_too_often(certain))
+        certain = _select_certain_people(scene, release)
+        law, control = (
+            (None, None) if certain is None else (attack_with_frequencies(certain), corrupt_published_values(certain))
+        )
         step()
         return cls(scene.target.name, attacks, columns, corrupted, odds, law, control)
 
 
-def _certain(scene: Scene, release: Matched) -> Scene | None:
+def _select_certain_people(scene: AttackSetup, release: Matched) -> AttackSetup | None:
     """The people of whom it is certain which record is theirs; None where they are too few to judge by.
 
     They are a table of their own, because their values are not as frequent as those of all.
@@ -214,16 +243,16 @@ def _certain(scene: Scene, release: Matched) -> Scene | None:
     return replace(scene, target=target, rows=rows, likely=lambda wanted: scene.likely(alone[wanted]))
 
 
-def matched_with(
+def match_with_original(
     release: Release, table: pa.Table, plan_file: str | Path | None, seed: int | None = None
 ) -> Matched | None:
     """Whose record is whose: by the key of the plan file, or without one by public columns and law, if that can be."""
     if plan_file is not None:
-        return matched(release, table, plan_file)
-    return matched_by_law(release, table, seeded(seed))
+        return match_by_key(release, table, plan_file)
+    return match_by_likelihood(release, table, make_draws(seed))
 
 
-def odds_factor(scene: Scene) -> float | None:
+def compute_odds_factor(scene: AttackSetup) -> float | None:
     """The largest factor by which what one of the records shows moves the odds of two values."""
     likely = scene.likely(scene.rows)
     if likely is None or not len(likely):

@@ -18,26 +18,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Floats, Mask, Places
-from sfumato._core.cell_values import Value, parts
+from sfumato._core.cell_values import Value, split_value
 from sfumato._core.random_draws import Draws
-from sfumato._core.sorting import positions_in_order
+from sfumato._core.sorting import find_sorted_positions
 from sfumato._perturb.perturbation import order_words
 from sfumato._planning.plan_file import PlanFile
 from sfumato._profile.record_sample import MOST_RECORDS
-from sfumato._query.counting.record_blocks import batches, schema_of
+from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
 from sfumato._records import Naming
-from sfumato._records.column_codes import coded, dense
+from sfumato._records.column_codes import decode_dictionary, encode_values
 from sfumato._records.tally import Holdings
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec
-from sfumato._risk.attackers.attack_setup import Scene, attacked, seeded
-from sfumato._risk.attackers.likely_matching import likely_order
+from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, select_attacked_rows
+from sfumato._risk.attackers.likely_matching import draw_likely_order
 from sfumato._risk.attackers.planned_exposure import LEAST_RECORDS, Target
-from sfumato._risk.attackers.record_linkage import combination_numbers, public_columns, shared_codes
-from sfumato._verify.against_original import OriginalRows, hierarchy_groups, original_rows, prepared_rows
+from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns, number_combinations
+from sfumato._verify.against_original import OriginalRows, match_hierarchy_groups, open_original, prepare_rows
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
 
@@ -63,7 +63,7 @@ class Matched:
     is_alone: Mask | None = field(default=None, repr=False)
     """Who was matched by public columns alone, where no key told of the others; None where one did."""
 
-    def scenes(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[Scene]:
+    def scenes(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[AttackSetup]:
         """A scene for each protected column; with a request it is also counted who is believed beyond it.
 
         Of more than 200,000 people as many are looked at, those who come first in the release.
@@ -71,39 +71,39 @@ class Matched:
         people = np.sort(self.order[:MOST_RECORDS])
         first = np.searchsorted(people, self.order[: len(people)])  # in the order of the release, which is random
         columns = {name: codes[people] for name, codes in self.columns.items()}
-        draws, found = seeded(seed), []
-        for number, (name, domain, held) in enumerate(self._protected()):
-            limits = np.ones(len(domain)) if spec is None else np.array([float(each) for each in spec.limits(domain)])
-            target = Target(name, held[people], limits, columns)
-            groups = self.shown if self.listed is not None and len(people) == len(held) else None
-            rows = attacked(first, target, groups)
+        draws, setups = make_draws(seed), []
+        for number, (name, domain, column_codes) in enumerate(self._protected()):
+            limits = np.ones(len(domain)) if spec is None else np.array([float(limit) for limit in spec.limits(domain)])
+            target = Target(name, column_codes[people], limits, columns)
+            groups = self.shown if self.listed is not None and len(people) == len(column_codes) else None
+            rows = select_attacked_rows(first, target, groups)
             likely = partial(self._likely, people, number)
-            found.append(Scene(target, likely, rows, groups, draws.for_column(name), seed))
-        return found
+            setups.append(AttackSetup(target, likely, rows, groups, draws.for_column(name), seed))
+        return setups
 
     def _protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
         """What is protected, column by column where each is protected for itself: name, domain, what people hold."""
-        return [(name, domain, codes[self.held]) for name, domain, codes in protected_columns(self.manifest)]
+        return [(name, domain, codes[self.held]) for name, domain, codes in list_protected_columns(self.manifest)]
 
     def _likely(self, people: Places, number: int, rows: Places) -> Floats:
         model = self.manifest.mechanism.require(AttackModel)
         return model.compute_published_likelihoods(self.manifest.design, self.shown, self.held, people[rows])[number]
 
 
-def protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], Codes]]:
+def list_protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], Codes]]:
     """Each column that is protected for itself: its name, its domain, and the place in it of what is protected."""
     domain = manifest.domain
     if not manifest.is_independent:
         return [(manifest.sensitive_name, domain, np.arange(len(domain)))]
-    found: list[tuple[str, tuple[Value, ...], Codes]] = []
+    column_entries: list[tuple[str, tuple[Value, ...], Codes]] = []
     for number, name in enumerate(manifest.sensitive):
-        values = [parts(value)[number] for value in domain]
+        values = [split_value(value)[number] for value in domain]
         places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-        found.append((name, tuple(places), np.array([places[value] for value in values])))
-    return found
+        column_entries.append((name, tuple(places), np.array([places[value] for value in values])))
+    return column_entries
 
 
-def original_of(
+def read_original(
     release: Release,
     original: Any,
     plan_file: str | Path | None = None,
@@ -112,116 +112,128 @@ def original_of(
     read: ReadOptions = AS_USUAL,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    with original_rows(release.folder, original, plan_file, read=read) as rows:
-        return prepared_table(release, rows, hierarchies)
+    with open_original(release.folder, original, plan_file, read=read) as rows:
+        return prepare_table(release, rows, hierarchies)
 
 
-def prepared_table(
+def prepare_table(
     release: Release, rows: OriginalRows, hierarchies: Mapping[str, Hierarchy | Path] | None = None
 ) -> pa.Table:
     """Rows as they were published, but for what is sensitive, which is true."""
-    groups = hierarchy_groups(rows.written, hierarchies or {})
-    types, batches = prepared_rows(release.folder, rows.written, rows.source, groups)
+    groups = match_hierarchy_groups(rows.written, hierarchies or {})
+    types, batches = prepare_rows(release.folder, rows.written, rows.source, groups)
     return pa.Table.from_batches(batches, schema=types).combine_chunks()
 
 
-def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
-    """Match the records of a release with those of its original, as `original_of` gives it, by the key of the plan."""
+def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
+    """Match the records of a release with those of its original, from `read_original`, by the key of the plan."""
     manifest, paths = release.manifest, release.manifest.paths(release.folder)
-    names, key = public_columns(release), PlanFile.read(Path(plan_file)).table_draws
+    names, key = list_public_columns(release), PlanFile.read(Path(plan_file)).table_draws
     public = pq.read_table(list(paths), columns=names)
-    order = positions_in_order(order_words(key, 0, table.num_rows)).astype(np.int64)
-    here, own = shared_codes(names, [public, table])
+    order = find_sorted_positions(order_words(key, 0, table.num_rows)).astype(np.int64)
+    here, own = encode_shared_values(names, [public, table])
     is_same = public.num_rows == table.num_rows
     if not is_same or not all(np.array_equal(one, other[order]) for one, other in zip(here, own, strict=True)):
         raise ReleaseFormatError(
             "the records of the release do not stand where the key of the plan file puts those of the table; name the "
             "table and the plan file of this release."
         )
-    shown = shown_by_records(release)
+    shown = read_published_codes(release)
     by_person = np.empty_like(shown)
     by_person[order] = shown
     listed = manifest.shown.listed(manifest.naming, release.folder)
     columns = dict(zip(names, own, strict=True))
-    return Matched(manifest, columns, places_of(manifest.naming, table), by_person, order, listed)
+    return Matched(manifest, columns, find_domain_places(manifest.naming, table), by_person, order, listed)
 
 
-def matched_by_law(release: Release, table: pa.Table, draws: Draws) -> Matched | None:
+def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matched | None:
     """The same where there is no key: by public columns, and by the law of the release among people who are alike.
 
     Of very many records whole crowds are taken, by chance. None where the law is not known, or records are in groups
     whose contents are published: then records cannot change places by themselves.
     """
-    manifest, names = release.manifest, public_columns(release)
+    manifest, names = release.manifest, list_public_columns(release)
     if manifest.shown.listed(manifest.naming, release.folder) is not None:
         return None
     public = pq.read_table(list(manifest.paths(release.folder)), columns=names)
-    here, own = shared_codes(names, [public, table])
+    here, own = encode_shared_values(names, [public, table])
     rows, people = public.num_rows, table.num_rows
-    crowd = combination_numbers([np.concatenate(pair) for pair in zip(here, own, strict=True)])
+    crowd = number_combinations([np.concatenate(pair) for pair in zip(here, own, strict=True)])
     crowd = crowd if names else np.zeros(rows + people, dtype=np.int64)
-    sizes, twins = (np.bincount(each, minlength=int(crowd.max(initial=0)) + 1) for each in (crowd[:rows], crowd[rows:]))
+    sizes, twins = (
+        np.bincount(crowd_numbers, minlength=int(crowd.max(initial=0)) + 1)
+        for crowd_numbers in (crowd[:rows], crowd[rows:])
+    )
     if not np.array_equal(sizes, twins):
         raise ReleaseFormatError(
             "the public columns of the table are not those of the release: name the table that it was made from, as it "
             "was then."
         )
-    held, shown = places_of(manifest.naming, table), shown_by_records(release)
-    is_taken = _some_crowds(sizes, len(manifest.domain), draws)
+    true_codes, shown = find_domain_places(manifest.naming, table), read_published_codes(release)
+    is_taken = _draw_crowds(sizes, len(manifest.domain), draws)
     records, persons = (
-        found[np.argsort(each[found], kind="stable")]
-        for each in (crowd[:rows], crowd[rows:])
-        for found in [np.flatnonzero(is_taken[each])]
+        taken_rows[np.argsort(crowd_numbers[taken_rows], kind="stable")]
+        for crowd_numbers in (crowd[:rows], crowd[rows:])
+        for taken_rows in [np.flatnonzero(is_taken[crowd_numbers])]
     )
-    seen, own_held = shown[records], held[persons]
+    record_codes, own_held = shown[records], true_codes[persons]
 
     model = manifest.mechanism.require(AttackModel)
 
     def likely(person: Places) -> Floats:
-        found = model.compute_published_likelihoods(manifest.design, seen, own_held[person], np.arange(len(seen)))
-        codes = [each[2] for each in protected_columns(manifest)]
-        return np.asarray(np.prod([each[:, places] for each, places in zip(found, codes, strict=True)], axis=0))
+        likelihoods = model.compute_published_likelihoods(
+            manifest.design, record_codes, own_held[person], np.arange(len(record_codes))
+        )
+        codes = [part[2] for part in list_protected_columns(manifest)]
+        return np.asarray(np.prod([part[:, places] for part, places in zip(likelihoods, codes, strict=True)], axis=0))
 
-    person = likely_order(sizes[is_taken], own_held, likely, draws)
+    person = draw_likely_order(sizes[is_taken], own_held, likely, draws)
     if person is None:
         return None
-    kept = np.sort(persons)
-    order = np.searchsorted(kept, persons[person])[np.argsort(records)]
-    by_person = np.empty_like(shown[: len(kept)])
+    matched_people = np.sort(persons)
+    order = np.searchsorted(matched_people, persons[person])[np.argsort(records)]
+    by_person = np.empty_like(shown[: len(matched_people)])
     by_person[order] = shown[np.sort(records)]
-    columns = {name: codes[kept] for name, codes in zip(names, own, strict=True)}
-    return Matched(manifest, columns, held[kept], by_person, order, is_alone=sizes[crowd[rows:][kept]] == 1)
+    columns = {name: codes[matched_people] for name, codes in zip(names, own, strict=True)}
+    return Matched(
+        manifest,
+        columns,
+        true_codes[matched_people],
+        by_person,
+        order,
+        is_alone=sizes[crowd[rows:][matched_people]] == 1,
+    )
 
 
-def _some_crowds(sizes: Places, values: int, draws: Draws) -> Mask:
+def _draw_crowds(sizes: Places, values: int, draws: Draws) -> Mask:
     """Which crowds are taken: all, or of very many records whole ones by chance, of which one may be too large."""
     chance = np.argsort(draws.stream("crowds").words(0, len(sizes)))
     many = min(MOST_RECORDS, max(MOST_DRAWN // values, LEAST_RECORDS))
     first = max(int(np.searchsorted(np.cumsum(sizes[chance]), many, side="right")), 1)
-    found: Mask = np.zeros(len(sizes), dtype=np.bool_)
-    found[chance[:first]] = True
-    return found
+    is_drawn: Mask = np.zeros(len(sizes), dtype=np.bool_)
+    is_drawn[chance[:first]] = True
+    return is_drawn
 
 
-def shown_by_records(release: Release) -> Codes:
+def read_published_codes(release: Release) -> Codes:
     """What the records show, in their order, as the reader of the release reads them."""
     manifest, paths = release.manifest, release.manifest.paths(release.folder)
     read_shown = manifest.shown.reader(manifest.naming)
-    records = batches(paths, schema_of(paths, manifest), manifest.shown_names)
-    return np.concatenate([read_shown(each) for each in records])
+    records = read_batches(paths, read_record_schema(paths, manifest), manifest.shown_names)
+    return np.concatenate([read_shown(batch) for batch in records])
 
 
-def places_of(naming: Naming, table: pa.Table) -> Codes:
+def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
     """The places of what people hold in the domain; a combination is told by all its parts."""
-    keys, known = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
+    keys, domain_keys = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
     for number, name in enumerate(naming.sensitive):
         values = naming.part(number)
         wanted = values.drop_null().unique()
         size = len(wanted) + 2  # the missing value, and what is not in the domain
-        keys = keys * size + coded(dense(table.column(name).combine_chunks()), wanted)
-        known = known * size + coded(values, wanted)
-    order = np.argsort(known)
-    places = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)]
-    if not np.array_equal(known[places], keys):
+        keys = keys * size + encode_values(decode_dictionary(table.column(name).combine_chunks()), wanted)
+        domain_keys = domain_keys * size + encode_values(values, wanted)
+    order = np.argsort(domain_keys)
+    places = order[np.minimum(np.searchsorted(domain_keys, keys, sorter=order), len(domain_keys) - 1)]
+    if not np.array_equal(domain_keys[places], keys):
         raise ReleaseFormatError("the table is not the original of this release: it holds values outside its domain.")
     return places

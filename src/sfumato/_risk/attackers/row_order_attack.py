@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Places
 from sfumato._query.release import Release
-from sfumato._risk.attackers.record_linkage import combination_numbers, public_columns, shared_codes
-from sfumato._risk.attackers.release_matching import Matched, shown_by_records
+from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns, number_combinations
+from sfumato._risk.attackers.release_matching import Matched, read_published_codes
 from sfumato._verify.verification import Check
 
 LARGEST_SCORE = 4.891638475698590
@@ -45,9 +45,9 @@ class Trail:
     @property
     def check(self) -> Check:
         """The same as `verify` says it."""
-        found = "go together" if self.is_found else "have nothing to do with each other"
-        words = f"{self.name} {found} ({self.score:.1f} standard deviations, {self.records:,} records)."
-        return Check("order", not self.is_found, words)
+        verdict = "go together" if self.is_found else "have nothing to do with each other"
+        sentence = f"{self.name} {verdict} ({self.score:.1f} standard deviations, {self.records:,} records)."
+        return Check("order", not self.is_found, sentence)
 
     @classmethod
     def of(cls, name: str, found: float, mean: float, variance: float, records: int) -> Trail:
@@ -56,7 +56,7 @@ class Trail:
         return cls(name, (found - mean) / math.sqrt(variance) if is_told else 0.0, records)
 
 
-def same_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
+def compare_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
     """Whether the same people stand in the same rows of two tables more often than by chance, by their public columns.
 
     Two releases of one key do, and so does a release that was never shuffled.
@@ -64,20 +64,22 @@ def same_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trai
     rows = len(one[0]) if one else 0
     if not rows or rows != len(other[0]):
         return Trail(name, 0.0, 0)
-    together = combination_numbers([np.concatenate(pair) for pair in zip(one, other, strict=True)])
-    return _met(name, np.zeros(rows, dtype=np.int64), together[:rows], together[rows:])
+    together = number_combinations([np.concatenate(pair) for pair in zip(one, other, strict=True)])
+    return _score_agreement(name, np.zeros(rows, dtype=np.int64), together[:rows], together[rows:])
 
 
-def same_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
+def compare_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
     """Whether people who are alone with their public columns come earlier in both of two tables: rank correlation."""
     rows = len(one[0]) if one else 0
-    together = combination_numbers([np.concatenate(pair) for pair in zip(one, other, strict=True)])
+    together = number_combinations([np.concatenate(pair) for pair in zip(one, other, strict=True)])
     first, second = together[:rows], together[rows:]
-    counts = [np.bincount(each, minlength=int(together.max(initial=0)) + 1) for each in (first, second)]
+    counts = [
+        np.bincount(class_numbers, minlength=int(together.max(initial=0)) + 1) for class_numbers in (first, second)
+    ]
     alone = np.flatnonzero((counts[0] == 1) & (counts[1] == 1))
     places = [np.empty(len(counts[0]), dtype=np.int64) for _ in range(2)]
-    for place, each in zip(places, (first, second), strict=True):
-        place[each] = np.arange(len(each))
+    for place, class_numbers in zip(places, (first, second), strict=True):
+        place[class_numbers] = np.arange(len(class_numbers))
     ranks = [np.argsort(np.argsort(place[alone])).astype(np.float64) for place in places]
     number = len(alone)
     if number < LEAST_RECORDS:
@@ -86,7 +88,7 @@ def same_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail
     return Trail.of(name, correlation, 0.0, 1 / (number - 1), number)
 
 
-def neighbours(name: str, shown: Codes) -> Trail:
+def compare_neighbours(name: str, shown: Codes) -> Trail:
     """Whether records that follow each other show the same more often than by chance.
 
     By the number of runs of several kinds (Wald and Wolfowitz 1940; Barton and David 1957). A table that is sorted by
@@ -101,16 +103,19 @@ def neighbours(name: str, shown: Codes) -> Trail:
     return Trail.of(name, float((shown[1:] == shown[:-1]).sum()), mean, variance, rows)
 
 
-def joined(name: str, groups: Codes, held: Codes, lines: Codes, values: Codes) -> Trail:
+def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Codes, values: Codes) -> Trail:
     """Whether the i-th record of each group has the i-th of its values, as the table beside the records lists them.
 
-    `groups` and `held` are those of the records in the order of the release; `lines` are the groups of the values.
+    `groups` and `true_codes` are those of the records in the order of the release; `lines` are the groups of the
+    values.
     """
     order = np.argsort(groups, kind="stable")
-    return _met(name, groups[order].astype(np.int64), held[order], values[np.argsort(lines, kind="stable")])
+    return _score_agreement(
+        name, groups[order].astype(np.int64), true_codes[order], values[np.argsort(lines, kind="stable")]
+    )
 
 
-def _met(name: str, groups: Places, one: Codes, other: Codes) -> Trail:
+def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Trail:
     """How often two lists agree, place by place, if one of them stands in any order within each group.
 
     Both hold the same in each group: with c of a kind among n, the mean is the sum of c²/n, and the variance
@@ -121,39 +126,39 @@ def _met(name: str, groups: Places, one: Codes, other: Codes) -> Trail:
     group, many = lines // size, counts.astype(np.float64)
     number = np.bincount(groups).astype(np.float64)
     sums = [np.bincount(group, weights=many**power, minlength=len(number)).astype(np.float64) for power in (2, 3)]
-    rows, squares, cubes = (each[number > 1] for each in (number, *sums))
+    rows, squares, cubes = (array[number > 1] for array in (number, *sums))
     variance = (squares - 2 * cubes / rows + (squares / rows) ** 2) / (rows - 1)
     inside = number[groups] > 1
-    found, mean = float((one == other)[inside].sum()), float((squares / rows).sum())
-    return Trail.of(name, found, mean, float(variance.sum()), int(inside.sum()))
+    agreements, mean = float((one == other)[inside].sum()), float((squares / rows).sum())
+    return Trail.of(name, agreements, mean, float(variance.sum()), int(inside.sum()))
 
 
-def reused_key(one: str | Path, other: str | Path) -> Trail:
+def detect_reused_key(one: str | Path, other: str | Path) -> Trail:
     """Whether two releases of the same people stand in the same order: then they were drawn by one key."""
     first, second = Release.open(one), Release.open(other)
-    names = [name for name in public_columns(first) if name in public_columns(second)]
-    tables = [pq.read_table(list(each.manifest.paths(each.folder)), columns=names) for each in (first, second)]
-    return same_places("the rows of the two releases", *shared_codes(names, tables))
+    names = [name for name in list_public_columns(first) if name in list_public_columns(second)]
+    tables = [pq.read_table(list(release.manifest.paths(release.folder)), columns=names) for release in (first, second)]
+    return compare_places("the rows of the two releases", *encode_shared_values(names, tables))
 
 
-def trails(release: Release, table: pa.Table) -> list[Trail]:
-    """Looks at the order of a release beside its original, as `original_of` gives it; no key is needed."""
-    names, shown = public_columns(release), shown_by_records(release)
+def examine_row_order(release: Release, table: pa.Table) -> list[Trail]:
+    """Looks at the order of a release beside its original, as `read_original` gives it; no key is needed."""
+    names, shown = list_public_columns(release), read_published_codes(release)
     records = pq.read_table(list(release.manifest.paths(release.folder)), columns=names)
-    here, own = shared_codes(names, [records, table])
+    here, own = encode_shared_values(names, [records, table])
     symbols = shown if shown.ndim == 1 else shown.argmax(axis=1)  # of a set its first member
     return [
-        same_places("the rows of the release and those of the table", here, own),
-        same_order("the order of the release and that of the table", here, own),
-        neighbours("what records show and the records next to them", symbols.astype(np.int64)),
+        compare_places("the rows of the release and those of the table", here, own),
+        compare_order("the order of the release and that of the table", here, own),
+        compare_neighbours("what records show and the records next to them", symbols.astype(np.int64)),
     ]
 
 
-def beside(release: Matched) -> list[Trail]:
+def examine_value_table(release: Matched) -> list[Trail]:
     """A look at the order of the table beside the records, where there is one."""
     if release.listed is None:
         return []
     listed, order = release.listed, release.order
-    lines, values = (np.repeat(each, listed.counts) for each in (listed.buckets, listed.places))
+    lines, values = (np.repeat(array, listed.counts) for array in (listed.buckets, listed.places))
     name = "the records of groups and the values beside them"
-    return [joined(name, release.shown[order], release.held[order], lines, values)]
+    return [compare_group_lists(name, release.shown[order], release.held[order], lines, values)]

@@ -31,13 +31,13 @@ PRIOR = 3.0
 """What has been seen together is weighed against so many records that have nothing to do with each other."""
 
 
-def shared(capitals: Floats) -> float:
+def compute_shared_capital(capitals: Floats) -> float:
     """The logarithm of the capital, if it was divided equally among several ways of betting."""
     largest = capitals.max()
     return float(largest + np.log(np.exp(capitals - largest).mean()))
 
 
-def binned(codes: Codes, size: int) -> Codes:
+def bin_codes(codes: Codes, size: int) -> Codes:
     """Codes of an ordered column in at most so many bins of about as many rows each."""
     if size <= MOST_BINS:
         return codes
@@ -46,7 +46,7 @@ def binned(codes: Codes, size: int) -> Codes:
     return (middles * MOST_BINS).astype(np.uint8).clip(max=MOST_BINS - 1).take(codes)
 
 
-def repeats_capital(codes: Codes, size: int) -> float:
+def compute_repeats_capital(codes: Codes, size: int) -> float:
     """The capital of somebody who bets that rows repeat the one before, or that they do not."""
     rows = len(codes)
     if rows < 2:  # noqa: PLR2004 - there is no next row
@@ -59,10 +59,10 @@ def repeats_capital(codes: Codes, size: int) -> float:
     chances = left / np.arange(rows - 1, 0, -1)
     hits = int((codes[1:] == codes[:-1]).sum())
     capitals = [hits * math.log(factor) - np.log1p((factor - 1) * chances).sum() for factor in LIKELIER]
-    return shared(np.array(capitals))
+    return compute_shared_capital(np.array(capitals))
 
 
-def drift_capital(bins: Codes) -> float:
+def compute_drift_capital(bins: Codes) -> float:
     """The capital of somebody who bets that values rise, or fall, from the first row to the last."""
     if not len(bins):
         return 0.0
@@ -74,26 +74,26 @@ def drift_capital(bins: Codes) -> float:
         # Where values rise, each row is smaller than what is left, and towards the end by less and less.
         place = (stretch + 0.5) / stretches - 1
         weights = np.exp(np.outer(scores * place, DRIFTS))
-        seen = np.eye(MOST_BINS)[piece]
-        remaining = left - (np.cumsum(seen, axis=0) - seen)
+        indicators = np.eye(MOST_BINS)[piece]
+        remaining = left - (np.cumsum(indicators, axis=0) - indicators)
         rows_left = left.sum() - np.arange(len(piece))
         expected = remaining @ weights  # times the rows that are left
-        taken = seen.sum(axis=0)
+        taken = indicators.sum(axis=0)
         capitals += taken @ np.log(weights) - np.log(expected).sum(axis=0) + np.log(rows_left).sum()
         left = left - taken
-    return shared(capitals)
+    return compute_shared_capital(capitals)
 
 
 def order_capital(codes: Codes, size: int) -> float:
     """The capital of all who bet that the order of rows has something to do with an ordered column."""
-    bins = binned(codes, size)
-    capitals = [drift_capital(bins), repeats_capital(bins, min(size, MOST_BINS))]
+    bins = bin_codes(codes, size)
+    capitals = [compute_drift_capital(bins), compute_repeats_capital(bins, min(size, MOST_BINS))]
     if MOST_BINS < size < len(codes):
-        capitals.append(repeats_capital(codes, size))
-    return shared(np.array(capitals))
+        capitals.append(compute_repeats_capital(codes, size))
+    return compute_shared_capital(np.array(capitals))
 
 
-def pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
+def compute_pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
     """The capital of somebody who bets that rows of two tables belong together, within blocks of rows.
 
     What goes with what is learned from every second block. In the others, the next row of the other table is any of
@@ -117,6 +117,6 @@ def pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
     return capital
 
 
-def chance(capital: float, tests: int) -> float:
+def bound_chance(capital: float, tests: int) -> float:
     """How likely a random order lets somebody gain so much in one of several tests, at most."""
     return math.exp(min(max(math.log(tests) - capital, -690.0), 0.0))

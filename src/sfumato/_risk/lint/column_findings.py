@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.arrays import Floats
-from sfumato._profile.column_checks import loneliness
+from sfumato._profile.column_checks import explain_uniqueness
 from sfumato._profile.role_guessing import MANY_NUMBERS, NAMING, PERSON
 from sfumato._profile.table_profile import ColumnProfile
 from sfumato._risk.coded_table import CodedValues
@@ -21,7 +21,7 @@ INDEX_NAME = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__|level_\d
 EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
 TIME = r"[0-9]:[0-5][0-9]:[0-5][0-9]"
 WHOLE_MINUTE = r"[0-9]:[0-5][0-9]:00(\.0*)?($|[^0-9.])"
-WORDS = r"\S+\s+\S+\s+\S+\s+\S+"
+FOUR_WORDS = r"\S+\s+\S+\s+\S+\s+\S+"
 LONG_TEXT = 200
 MOST_ROWS_EACH = 10
 """A column that is named as one of persons is one if its values have fewer rows than this on average."""
@@ -31,10 +31,10 @@ DOUBLE, SINGLE = 1e-9, 1e-5
 """By how much, relative to itself, a number of a type may differ from its decimal form."""
 
 
-def column_findings(column: CodedValues, rows: int) -> Iterator[Finding]:
+def inspect_column(column: CodedValues, rows: int) -> Iterator[Finding]:
     """What a column of a table of people gives away by its name and its values."""
     profile = column.profile
-    if INDEX_NAME.fullmatch(column.name) or _numbers_rows(profile, rows):
+    if INDEX_NAME.fullmatch(column.name) or _is_row_number(profile, rows):
         yield Finding(
             "index-column",
             f"column {column.name!r} numbers rows, as an index does: it tells which row of the original a record was, "
@@ -43,9 +43,9 @@ def column_findings(column: CodedValues, rows: int) -> Iterator[Finding]:
             column.name,
         )
         return
-    if found := _free_text(profile, rows) or _identifier(profile, rows):
-        yield found
-    if finer := _needless_precision(profile):
+    if finding := _free_text(profile, rows) or _find_identifier(profile, rows):
+        yield finding
+    if finer := _find_needless_precision(profile):
         yield finer
 
 
@@ -55,14 +55,14 @@ def is_named_for_persons(name: str) -> bool:
     return bool(PERSON.fullmatch(letters) or NAMING.fullmatch(letters))
 
 
-def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
+def _is_row_number(profile: ColumnProfile, rows: int) -> bool:
     """Whether a column holds whole numbers one after the other, each once, in whichever order."""
     is_whole = pa.types.is_integer(profile.type) and len(profile.values) == rows > MANY_NUMBERS
     return is_whole and int(profile.values[-1].as_py()) - int(profile.values[0].as_py()) == rows - 1
 
 
-def _identifier(profile: ColumnProfile, rows: int) -> Finding | None:
-    why = loneliness(profile, rows) if len(profile.values) else None
+def _find_identifier(profile: ColumnProfile, rows: int) -> Finding | None:
+    why = explain_uniqueness(profile, rows) if len(profile.values) else None
     if why is None and _share(profile, EMAIL) > 1 / 2:
         why = "holds addresses of electronic mail"
     if why is None and is_named_for_persons(profile.name) and len(profile.values) * MOST_ROWS_EACH > rows > 1:
@@ -83,7 +83,7 @@ def _free_text(profile: ColumnProfile, rows: int) -> Finding | None:
         return None
     longest = int(pc.max(pc.utf8_length(profile.values)).as_py())
     has_lines = bool(pc.any(pc.match_substring_regex(profile.values, "[\r\n]")).as_py())
-    is_prose = _share(profile, WORDS) > 1 / 2 and loneliness(profile, rows) is not None
+    is_prose = _share(profile, FOUR_WORDS) > 1 / 2 and explain_uniqueness(profile, rows) is not None
     if not (longest > LONG_TEXT or has_lines or is_prose):
         return None
     return Finding(
@@ -96,7 +96,7 @@ def _free_text(profile: ColumnProfile, rows: int) -> Finding | None:
     )
 
 
-def _needless_precision(profile: ColumnProfile) -> Finding | None:
+def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
     if len(profile.values) <= MANY_NUMBERS:
         return None
     kind = profile.type

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato._core.cell_values import plain_type
+from sfumato._core.cell_values import simplify_type
 from sfumato._risk.coded_table import CodedValues
 from sfumato._risk.lint.findings import Finding
-from sfumato.errors import SourceError, reason
+from sfumato.errors import SourceError, explain_os_error
 
 PLACE = re.compile(r"/(home|Users|root|mnt|media|srv|data|var|tmp|opt)/|[A-Za-z]:\\|\\\\\w|\w+@\w+")
 """A path or an address in a text that a program wrote."""
@@ -32,7 +32,7 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 # -------------------------------------------------------------------------------------------------------------- Parquet
 
 
-def parquet_findings(
+def inspect_parquet(
     path: Path, columns: Mapping[str, CodedValues], domains: Mapping[str, pa.Array] | None = None
 ) -> Iterator[Finding]:
     """What the footer and the dictionaries of a Parquet file say, beside the rows that were read from it.
@@ -42,14 +42,14 @@ def parquet_findings(
     name = path.name
     try:
         with pq.ParquetFile(path) as file:
-            yield from _metadata(file, name)
-            yield from _statistics(file.metadata, columns, name)
-        yield from _dictionaries(path, domains or {})
+            yield from _inspect_metadata(file, name)
+            yield from _inspect_statistics(file.metadata, columns, name)
+        yield from _inspect_dictionaries(path, domains or {})
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise SourceError(f"{name!r} is not a whole Parquet file; check that it was copied completely.") from error
 
 
-def _metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
+def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
     written = dict(file.metadata.metadata or {})
     by_field = {key: value for field in file.schema_arrow for key, value in (field.metadata or {}).items()}
     extra = {key: value for key, value in (by_field | written).items() if key not in {STORED_SCHEMA, *FIELD_KEYS}}
@@ -58,10 +58,10 @@ def _metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
     if extra:
         keys = ", ".join(sorted(repr(key.decode("utf-8", "replace")) for key in extra))
         has_place = any(PLACE.search(value.decode("utf-8", "replace")) for value in extra.values())
-        said = "; in it stands what looks like a path or an address" if has_place else ""
+        path_hint = "; in it stands what looks like a path or an address" if has_place else ""
         yield Finding(
             "file-metadata",
-            f"the footer of {name!r} has metadata that is no part of the table (keys {keys}){said}.",
+            f"the footer of {name!r} has metadata that is no part of the table (keys {keys}){path_hint}.",
             remedy,
             file=name,
             numbers={"keys": len(extra)},
@@ -74,13 +74,16 @@ def _metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
             file=name,
         )
     if pandas:
-        yield from _pandas_findings(pandas, file.metadata.num_rows, name, remedy)
+        yield from _inspect_pandas_metadata(pandas, file.metadata.num_rows, name, remedy)
 
 
-def _pandas_findings(pandas: Mapping[str, Any], rows: int, name: str, remedy: str) -> Iterator[Finding]:
+def _inspect_pandas_metadata(pandas: Mapping[str, Any], rows: int, name: str, remedy: str) -> Iterator[Finding]:
     index = pandas.get("index_columns") or []
-    ranges = [each for each in index if isinstance(each, dict)] if isinstance(index, list) else []
-    if any((each.get("start"), each.get("stop"), each.get("step")) != (0, rows, 1) for each in ranges):
+    ranges = [index_range for index_range in index if isinstance(index_range, dict)] if isinstance(index, list) else []
+    if any(
+        (index_range.get("start"), index_range.get("stop"), index_range.get("step")) != (0, rows, 1)
+        for index_range in ranges
+    ):
         yield Finding(
             "file-metadata",
             f"the footer of {name!r} has the index of the frame that it was made from, which is not simply 0 to "
@@ -98,7 +101,7 @@ def _pandas_findings(pandas: Mapping[str, Any], rows: int, name: str, remedy: st
         )
 
 
-def _statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedValues], name: str) -> Iterator[Finding]:
+def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedValues], name: str) -> Iterator[Finding]:
     """Smallest and largest values of a footer, which should be those of the rows."""
     described, left_over = set(), set()
     for group in range(metadata.num_row_groups):
@@ -144,15 +147,19 @@ def _is_beyond(statistics: Any, values: pa.Array) -> bool:
     return bool(pc.any(beyond).as_py())
 
 
-def _dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Finding]:
+def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Finding]:
     """Dictionaries in the order of other rows than these, or with values that no row has; all groups may have one."""
     with pq.ParquetFile(path) as file:
         schema = file.schema_arrow
-    texts = [field.name for field in schema if pa.types.is_string(plain_type(field.type))]
+    texts = [field.name for field in schema if pa.types.is_string(simplify_type(field.type))]
     if not texts:
         return
     nothing = pa.array([], pa.string())
-    unordered, lists, seen = set(), dict.fromkeys(texts, nothing), {name: domains.get(name, nothing) for name in texts}
+    unordered, lists, appearing_values = (
+        set(),
+        dict.fromkeys(texts, nothing),
+        {name: domains.get(name, nothing) for name in texts},
+    )
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         for group in range(file.num_row_groups):
             for name in texts:
@@ -161,17 +168,19 @@ def _dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Findi
                     continue
                 listed = column.chunk(0).dictionary.cast(pa.string())
                 appearing = pc.unique(column.cast(pa.string())).drop_null()
-                held = listed.filter(pc.is_in(listed, appearing))
+                used_values = listed.filter(pc.is_in(listed, appearing))
                 shown = appearing.filter(pc.is_in(appearing, listed))
                 if not (
-                    held.equals(shown)
-                    or held.equals(held.take(pc.sort_indices(held)))
+                    used_values.equals(shown)
+                    or used_values.equals(used_values.take(pc.sort_indices(used_values)))
                     or listed.equals(domains.get(name, nothing))
                 ):
                     unordered.add(name)
-                seen[name] = pc.unique(pa.concat_arrays([seen[name], appearing]))
+                appearing_values[name] = pc.unique(pa.concat_arrays([appearing_values[name], appearing]))
                 lists[name] = pc.unique(pa.concat_arrays([lists[name], listed]))
-    left_over = {name: int(pc.sum(pc.invert(pc.is_in(lists[name], seen[name]))).as_py() or 0) for name in texts}
+    left_over = {
+        name: int(pc.sum(pc.invert(pc.is_in(lists[name], appearing_values[name]))).as_py() or 0) for name in texts
+    }
     remedy = "decode the column before it is written (pyarrow: column.cast(pa.string()); pandas: astype(str))."
     for name in sorted(unordered):
         yield Finding(
@@ -182,7 +191,7 @@ def _dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Findi
             name,
             path.name,
         )
-    for name in (each for each in texts if left_over[each]):
+    for name in (column_name for column_name in texts if left_over[column_name]):
         yield Finding(
             "dictionary-left-over",
             f"{path.name!r} lists {left_over[name]:,} values of column {name!r} that no row has: they may be those of "
@@ -196,25 +205,25 @@ def _dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Findi
 
 def _read_json(text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         return {"unreadable": True}
-    return found if isinstance(found, dict) else {"unreadable": True}
+    return content if isinstance(content, dict) else {"unreadable": True}
 
 
 # ------------------------------------------------------------------------------------------------------------------ CSV
 
 
-def csv_findings(path: Path, encoding: str) -> tuple[list[Finding], str]:
+def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
     """What the bytes of a CSV file say; and the encoding to read it in, if it is not the one that was named."""
-    found = []
+    findings = []
     try:
-        first, is_text, has_nul, ends = _bytes_of(path)
+        first, is_text, has_nul, ends = _scan_bytes(path)
     except OSError as error:
-        raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
-    mark = next((each for each in MARKS if first.startswith(each)), None)
+        raise SourceError(f"{path.name!r} cannot be read: {explain_os_error(error)}.") from error
+    mark = next((candidate for candidate in MARKS if first.startswith(candidate)), None)
     if mark is not None:
-        found.append(
+        findings.append(
             Finding(
                 "byte-order-mark",
                 f"{path.name!r} begins with a byte order mark, which some programs take for a part of the first name.",
@@ -223,7 +232,7 @@ def csv_findings(path: Path, encoding: str) -> tuple[list[Finding], str]:
             )
         )
     if not is_text:
-        found.append(
+        findings.append(
             Finding(
                 "not-utf-8",
                 f"{path.name!r} is not UTF-8 text: letters may be read wrongly elsewhere.",
@@ -233,7 +242,7 @@ def csv_findings(path: Path, encoding: str) -> tuple[list[Finding], str]:
         )
     if (has_nul and MARKS.get(mark or b"") != "utf-16") or len(ends) > 1:
         what = "zero bytes" if has_nul else "line ends of several kinds"
-        found.append(
+        findings.append(
             Finding(
                 "odd-bytes",
                 f"{path.name!r} holds {what}, as if pieces of several files had been put together.",
@@ -242,11 +251,11 @@ def csv_findings(path: Path, encoding: str) -> tuple[list[Finding], str]:
             )
         )
     if encoding.lower() not in {"utf-8", "utf8"}:
-        return found, encoding
-    return found, MARKS.get(mark or b"", "utf-8" if is_text else "latin-1").removesuffix("-sig")
+        return findings, encoding
+    return findings, MARKS.get(mark or b"", "utf-8" if is_text else "latin-1").removesuffix("-sig")
 
 
-def _bytes_of(path: Path) -> tuple[bytes, bool, bool, set[bytes]]:
+def _scan_bytes(path: Path) -> tuple[bytes, bool, bool, set[bytes]]:
     """The first bytes of a file, whether all of it is UTF-8, whether it has zero bytes, and how its lines end."""
     decoder, is_text, has_nul, ends = codecs.getincrementaldecoder("utf-8")(), True, False, set()
     with path.open("rb") as file:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato._request.warnings import Figure
-from sfumato._terminal_safe import printable
+from sfumato._terminal_safe import escape_unprintable
 
 FINDINGS = (
     "order-tied",
@@ -48,8 +48,8 @@ class Finding:
     numbers: Mapping[str, Figure] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sentence", printable(self.sentence))
-        object.__setattr__(self, "remedy", printable(self.remedy))
+        object.__setattr__(self, "sentence", escape_unprintable(self.sentence))
+        object.__setattr__(self, "remedy", escape_unprintable(self.remedy))
 
     def __str__(self) -> str:
         return self.sentence
@@ -83,13 +83,16 @@ class Inspection:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What should be mended."""
-        return tuple(each for each in self.found if not each.is_note)
+        return tuple(finding for finding in self.found if not finding.is_note)
 
     @property
     def notes(self) -> tuple[Finding, ...]:
         """What is worth knowing."""
-        return tuple(each for each in self.found if each.is_note)
+        return tuple(finding for finding in self.found if finding.is_note)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        return {"tables": dict(self.tables), "findings": [each.to_json() for each in (*self.findings, *self.notes)]}
+        return {
+            "tables": dict(self.tables),
+            "findings": [finding.to_json() for finding in (*self.findings, *self.notes)],
+        }

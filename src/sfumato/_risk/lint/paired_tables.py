@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sfumato._core.arrays import Codes, Places
 from sfumato._risk.coded_table import CodedValues
-from sfumato._risk.lint.betting_tests import BLOCK, FALSE_ALARMS, binned, chance, pairing_capital
+from sfumato._risk.lint.betting_tests import BLOCK, FALSE_ALARMS, bin_codes, bound_chance, compute_pairing_capital
 from sfumato._risk.lint.findings import Finding
 
 MOST_ROWS = 20_000
@@ -20,23 +20,23 @@ MOST_ROWS = 20_000
 CodedTable = Mapping[str, CodedValues]
 
 
-def pair_findings(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
+def find_paired_tables(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
     """Tables of one folder in whose rows something in the one goes with something in the other."""
     pairs = [
         (one, other, aligned)
         for one, other in combinations(tables, 2)
-        if (aligned := _aligned(tables[one], tables[other])) is not None
+        if (aligned := _align_rows(tables[one], tables[other])) is not None
     ]
     tests = sum(len(tables[one]) * len(tables[other]) for one, other, _ in pairs)
     for one, other, (first, second, blocks, key) in pairs:
         best, named = 0.0, ("", "")
-        for mine in (each for name, each in tables[one].items() if name not in key):
-            bins = binned(mine.codes, mine.size)[first]
-            for yours in (each for name, each in tables[other].items() if name not in key):
-                capital = pairing_capital(bins, binned(yours.codes, yours.size)[second], blocks)
+        for mine in (other_column for name, other_column in tables[one].items() if name not in key):
+            bins = bin_codes(mine.codes, mine.size)[first]
+            for yours in (other_column for name, other_column in tables[other].items() if name not in key):
+                capital = compute_pairing_capital(bins, bin_codes(yours.codes, yours.size)[second], blocks)
                 if capital > best:
                     best, named = capital, (mine.name, yours.name)
-        if tests and chance(best, tests) < FALSE_ALARMS:
+        if tests and bound_chance(best, tests) < FALSE_ALARMS:
             within = f", within each {', '.join(map(repr, key))}" if key else ""
             yield Finding(
                 "tables-joined",
@@ -46,23 +46,28 @@ def pair_findings(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
                 "shuffle the rows of each table by itself, within groups too.",
                 named[1],
                 other,
-                {"chance": chance(best, tests), "rows": len(blocks)},
+                {"chance": bound_chance(best, tests), "rows": len(blocks)},
             )
 
 
-def _aligned(one: CodedTable, other: CodedTable) -> tuple[Places, Places, Codes, tuple[str, ...]] | None:
+def _align_rows(one: CodedTable, other: CodedTable) -> tuple[Places, Places, Codes, tuple[str, ...]] | None:
     """The rows of two tables side by side, in blocks of few rows; by the columns that both have, if they have any.
 
     None where they cannot be put side by side, or every block is a row.
     """
-    if not one or not other or _rows(one) != _rows(other):
+    if not one or not other or _count_rows(one) != _count_rows(other):
         return None
     key = tuple(name for name in one if name in other and one[name].values.type == other[name].values.type)
-    mine, yours = (np.zeros(_rows(one), dtype=np.int64) for _ in range(2))
+    mine, yours = (np.zeros(_count_rows(one), dtype=np.int64) for _ in range(2))
     for name in key:
-        known = pc.unique(pa.concat_arrays([one[name].values, other[name].values]))
-        size = len(known) + 1
-        joined = np.concatenate([mine * size + _codes(one[name], known), yours * size + _codes(other[name], known)])
+        all_values = pc.unique(pa.concat_arrays([one[name].values, other[name].values]))
+        size = len(all_values) + 1
+        joined = np.concatenate(
+            [
+                mine * size + _encode_values(one[name], all_values),
+                yours * size + _encode_values(other[name], all_values),
+            ]
+        )
         mine, yours = np.split(np.unique(joined, return_inverse=True)[1], 2)
     first, second = np.argsort(mine, kind="stable"), np.argsort(yours, kind="stable")
     if not np.array_equal(mine[first], yours[second]):
@@ -75,10 +80,10 @@ def _aligned(one: CodedTable, other: CodedTable) -> tuple[Places, Places, Codes,
     return None if len(blocks) == 0 or blocks[-1] == len(blocks) - 1 else (first, second, blocks, key)
 
 
-def _rows(table: CodedTable) -> int:
+def _count_rows(table: CodedTable) -> int:
     return len(next(iter(table.values())).codes)
 
 
-def _codes(column: CodedValues, known: pa.Array) -> Codes:
-    places = pc.index_in(column.values, known).to_numpy(zero_copy_only=False)
-    return np.append(places, len(known)).take(column.codes)
+def _encode_values(column: CodedValues, all_values: pa.Array) -> Codes:
+    places = pc.index_in(column.values, all_values).to_numpy(zero_copy_only=False)
+    return np.append(places, len(all_values)).take(column.codes)

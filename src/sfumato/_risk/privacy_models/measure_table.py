@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from sfumato._core.cell_values import Value, field_type, to_json
 from sfumato._engines.engine import Progress
-from sfumato._engines.local_engine import no_progress
-from sfumato._profile.equivalence_classes import Alike, alike
+from sfumato._engines.local_engine import ignore_progress
+from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import AS_USUAL, ReadOptions
-from sfumato._risk.coded_table import CodedValues, can_be_coded, coded_columns, opened_release
+from sfumato._risk.coded_table import CodedValues, can_be_coded, open_containing_release, read_coded_columns
 from sfumato._risk.privacy_models import model_numbers
-from sfumato._risk.privacy_models.table_groups import GroupValues, groups_of
+from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
 from sfumato.errors import SchemaError
 
 
@@ -54,14 +54,14 @@ MODELS = (
         "distinct l-diversity: l",
         "Every group has at least so many different values.",
         "One of them may be that of nearly all its records.",
-        model_numbers.distinct_values,
+        model_numbers.count_distinct_values,
     ),
     Model(
         "entropy_diversity",
         "entropy l-diversity: l",
         "The values of every group are as uncertain as so many equally frequent ones.",
         "It does not see which values these are: all may be illnesses of one kind.",
-        model_numbers.entropy_values,
+        model_numbers.compute_entropy_diversity,
     ),
     Model(
         "recursive_ratio",
@@ -69,7 +69,7 @@ MODELS = (
         "With the l of distinct l-diversity: how dominant the most frequent value of a group is at most, against the "
         "l-th and all rarer ones.",
         "What is frequent in all groups, and how alike the values are.",
-        model_numbers.recursive_ratio,
+        model_numbers.compute_recursive_ratio,
     ),
     Model(
         "equal_distance",
@@ -142,11 +142,11 @@ class ColumnMeasures:
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        told = {key: None if number is None else to_json(number) for key, number in self.numbers.items()}
+        numbers_json = {key: None if number is None else to_json(number) for key, number in self.numbers.items()}
         caps = [
             {"value": to_json(value), "share": share, "cap": largest} for value, (share, largest) in self.caps.items()
         ]
-        return {"column": self.column, **told, "caps": caps}
+        return {"column": self.column, **numbers_json, "caps": caps}
 
 
 @dataclass(frozen=True)
@@ -158,17 +158,17 @@ class Measures:
     groups: int
     smallest: int
     """The smallest number of records that are alike in the public columns: k of k-anonymity."""
-    alike: Alike
+    alike: ClassSizeShares
     others_known: bool
     columns: tuple[ColumnMeasures, ...]
 
     def __getitem__(self, column: str) -> ColumnMeasures:
         """What the models say of a sensitive column."""
-        return next(each for each in self.columns if each.column == column)
+        return next(measures for measures in self.columns if measures.column == column)
 
     def to_json(self) -> dict[str, Any]:
         """For machines, with the meaning of each number."""
-        meanings = [{"key": each.key, "says": each.says, "leaves_open": each.leaves_open} for each in MODELS]
+        meanings = [{"key": item.key, "says": item.says, "leaves_open": item.leaves_open} for item in MODELS]
         return {
             "rows": self.rows,
             "public": list(self.public),
@@ -176,7 +176,7 @@ class Measures:
             "k_anonymity": self.smallest,
             **self.alike.to_json(),
             "others_known": self.others_known,
-            "sensitive": [each.to_json() for each in self.columns],
+            "sensitive": [item.to_json() for item in self.columns],
             "meanings": meanings,
             "scope": SCOPE,
         }
@@ -189,16 +189,16 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
     *,
     others_known: bool = False,
     read: ReadOptions = AS_USUAL,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Measures:
     """Measure a table: any that can be published, or the public columns of a release.
 
     A missing value is a value. Of several sensitive columns each is measured for itself; with `others_known` by
     somebody who knows the others of a person too.
     """
-    with opened_release(table) as found, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
-        if found is not None:
-            folder, manifest = found
+    with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
+        if release is not None:
+            folder, manifest = release
             if shown := next((name for name in (*public, *sensitive) if name not in manifest.public), None):
                 raise SchemaError(
                     f"{shown!r} is no public column of this release: what a release shows of a protected column is "
@@ -209,15 +209,15 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
         rows = Path(spool) / "rows"
         source = open_source(table, rows, read=read)
         _check(source.schema, public, sensitive)
-        columns = coded_columns(source, list(dict.fromkeys((*public, *sensitive))), progress)
-        return _measured(columns, public, sensitive, others_known, progress)
+        columns = read_coded_columns(source, list(dict.fromkeys((*public, *sensitive))), progress)
+        return _measure_columns(columns, public, sensitive, others_known, progress)
 
 
 def _check(schema: pa.Schema, public: Sequence[str], sensitive: Sequence[str]) -> None:
     for name in (*public, *sensitive):
         if schema.names.count(name) != 1:
-            known = ", ".join(map(repr, schema.names[:20]))
-            raise SchemaError(f"the table has no column named {name!r}, or several; it has {known}.")
+            column_names = ", ".join(map(repr, schema.names[:20]))
+            raise SchemaError(f"the table has no column named {name!r}, or several; it has {column_names}.")
         if not can_be_coded(kind := schema.field(name).type):
             raise SchemaError(f"column {name!r} is of type {kind}, whose values cannot be counted; leave it out.")
         if (*public, *sensitive).count(name) > 1:
@@ -226,7 +226,7 @@ def _check(schema: pa.Schema, public: Sequence[str], sensitive: Sequence[str]) -
         raise SchemaError("name the public columns (--public COL) and those to protect (--sensitive COL).")
 
 
-def _measured(
+def _measure_columns(
     columns: Mapping[str, CodedValues],
     public: Sequence[str],
     sensitive: Sequence[str],
@@ -236,23 +236,33 @@ def _measured(
     rows = len(next(iter(columns.values())).codes)
     if not rows:
         raise SchemaError("the table is empty: there is nothing to measure.")
-    groups, sizes = groups_of([columns[name] for name in public], rows)
-    found = []
+    groups, sizes = group_records([columns[name] for name in public], rows)
+    column_measures = []
     for number, name in enumerate(sensitive):
         own = groups, sizes
         if others_known and len(sensitive) > 1:
-            known = [*public, *(other for other in sensitive if other != name)]
-            own = groups_of([columns[each] for each in known], rows)
-        found.append(_of_column(GroupValues.of(*own, columns[name]), columns[name]))
+            known_columns = [*public, *(other for other in sensitive if other != name)]
+            own = group_records([columns[known_name] for known_name in known_columns], rows)
+        column_measures.append(_measure_column(GroupValues.of(*own, columns[name]), columns[name]))
         progress("measuring", rows * (number + 1) // len(sensitive), rows)
-    return Measures(rows, tuple(public), len(sizes), int(sizes.min()), alike(sizes, rows), others_known, tuple(found))
+    return Measures(
+        rows,
+        tuple(public),
+        len(sizes),
+        int(sizes.min()),
+        compute_class_size_shares(sizes, rows),
+        others_known,
+        tuple(column_measures),
+    )
 
 
-def _of_column(contents: GroupValues, column: CodedValues) -> ColumnMeasures:
+def _measure_column(contents: GroupValues, column: CodedValues) -> ColumnMeasures:
     kind = column.values.type
     is_ordered = field_type(kind) in {"integer", "number", "date", "datetime"}
-    told = {each.key: None if each.needs_order and not is_ordered else each.number(contents) for each in MODELS}
+    model_values = {
+        model.key: None if model.needs_order and not is_ordered else model.number(contents) for model in MODELS
+    }
     values = [*column.values.to_pylist(), None][: column.size]
     shares = contents.totals / contents.totals.sum()
-    pairs = zip(shares.tolist(), model_numbers.caps(contents).tolist(), strict=True)
-    return ColumnMeasures(column.name, told, dict(zip(values, pairs, strict=True)))
+    pairs = zip(shares.tolist(), model_numbers.compute_caps(contents).tolist(), strict=True)
+    return ColumnMeasures(column.name, model_values, dict(zip(values, pairs, strict=True)))

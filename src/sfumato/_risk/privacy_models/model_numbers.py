@@ -22,24 +22,24 @@ def largest_share(contents: GroupValues) -> float:
     return float(contents.inside.max())
 
 
-def distinct_values(contents: GroupValues) -> int:
+def count_distinct_values(contents: GroupValues) -> int:
     """Distinct diversity (Machanavajjhala et al. 2007): the fewest values of a group."""
     return int(np.bincount(contents.group).min())
 
 
-def entropy_values(contents: GroupValues) -> float:
+def compute_entropy_diversity(contents: GroupValues) -> float:
     """Entropy diversity (the same): e to the least entropy of a group; so many equal values would have it."""
     entropies = -np.add.reduceat(contents.inside * np.log(contents.inside), contents.starts)
     return float(np.exp(entropies.min()))
 
 
-def recursive_ratio(contents: GroupValues) -> float | None:
+def compute_recursive_ratio(contents: GroupValues) -> float | None:
     """Recursive (c, l)-diversity (the same) for l = the fewest values of a group: every larger c will do.
 
     The most frequent value of a group is at most so many times as frequent as the l-th, the next and all rarer ones
     together: r_1 < c (r_l + ... + r_m). None where a group has one value only.
     """
-    least = distinct_values(contents)
+    least = count_distinct_values(contents)
     if least == 1:
         return None
     order = np.lexsort((-contents.count, contents.group))
@@ -114,8 +114,8 @@ def cap_factor(contents: GroupValues) -> float:
     return float((contents.inside / contents.shares).max())
 
 
-def caps(contents: GroupValues) -> Floats:
+def compute_caps(contents: GroupValues) -> Floats:
     """F'-privacy (the same): for each value the least cap that holds, the largest share that it has in a group."""
-    found = np.zeros(len(contents.totals))
-    np.maximum.at(found, contents.value, contents.inside)
-    return found
+    largest_shares = np.zeros(len(contents.totals))
+    np.maximum.at(largest_shares, contents.value, contents.inside)
+    return largest_shares

@@ -14,13 +14,13 @@ from sfumato._risk.coded_table import CodedValues
 MOST_NUMBERS = 1 << 62
 
 
-def groups_of(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Counts]:
+def group_records(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Counts]:
     """The group of each record, and how many records each group has; without columns all records are one group."""
     numbers, size = np.zeros(rows, dtype=np.int64), 1
     for column in columns:
         if size * column.size >= MOST_NUMBERS:  # combinations that occur are fewer, and are numbered anew
-            found, numbers = np.unique(numbers, return_inverse=True)
-            size = len(found)
+            distinct_numbers, numbers = np.unique(numbers, return_inverse=True)
+            size = len(distinct_numbers)
         numbers = numbers * column.size + column.codes
         size *= column.size
     _, groups, sizes = np.unique(numbers, return_inverse=True, return_counts=True)

@@ -16,34 +16,34 @@ from sfumato._verify.reference_distributions import (
     subset_distribution,
     uniform_distribution,
 )
-from sfumato._verify.reference_distributions.reference_distribution import Law
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato.errors import MissingCapabilityError, ReleaseFormatError
 from sfumato.mechanisms import REGISTRY, VERIFIERS, Registry
 
-LAWS: Registry[Law] = Registry(
+REFERENCE_DISTRIBUTIONS: Registry[ReferenceDistribution] = Registry(
     VERIFIERS,
-    Law,
+    ReferenceDistribution,
     {
-        "uniform": uniform_distribution.LAW,
-        "subset": subset_distribution.LAW,
-        "levels": level_distribution.LAW,
-        "small-domain": small_domain_distribution.LAW,
-        "fine-grain": fine_grain_distribution.LAW,
-        "harmonic": harmonic_distribution.LAW,
-        "buckets": bucket_distribution.LAW,
+        "uniform": uniform_distribution.REFERENCE_DISTRIBUTION,
+        "subset": subset_distribution.REFERENCE_DISTRIBUTION,
+        "levels": level_distribution.REFERENCE_DISTRIBUTION,
+        "small-domain": small_domain_distribution.REFERENCE_DISTRIBUTION,
+        "fine-grain": fine_grain_distribution.REFERENCE_DISTRIBUTION,
+        "harmonic": harmonic_distribution.REFERENCE_DISTRIBUTION,
+        "buckets": bucket_distribution.REFERENCE_DISTRIBUTION,
         "anatomy": bucket_distribution.ANATOMY,
-        "decoys": decoy_distribution.LAW,
+        "decoys": decoy_distribution.REFERENCE_DISTRIBUTION,
     },
 )
 """The verifier of each mechanism; a plug-in brings one by an entry point in the group `sfumato.verifiers`."""
 
 
-def law_of(mechanism: str) -> Law:
+def find_distribution(mechanism: str) -> ReferenceDistribution:
     """Finds the verifier of a mechanism; refused where none is installed."""
-    law = LAWS.get(mechanism)
+    law = REFERENCE_DISTRIBUTIONS.get(mechanism)
     if law is not None:
         return law
-    if reason := LAWS.reason(mechanism):
+    if reason := REFERENCE_DISTRIBUTIONS.reason(mechanism):
         raise MissingCapabilityError(reason, mechanism, VERIFIER)
     if mechanism not in REGISTRY:
         raise ReleaseFormatError(f"the mechanism {mechanism!r} cannot be verified by this version.")
@@ -59,7 +59,7 @@ VERIFIER = "Verifier"
 """The name of the capability that a mechanism without an installed verifier does not have."""
 
 
-def read(json: Mapping[str, Any]) -> tuple[Law, Written]:
+def read(json: Mapping[str, Any]) -> tuple[ReferenceDistribution, Written]:
     """The law of a release, and its manifest as that law reads it."""
-    law = law_of(str(json["sfumato"]["mechanism"]))
+    law = find_distribution(str(json["sfumato"]["mechanism"]))
     return law, Written(json, law.shown(json["sfumato"]["design"]))

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes
-from sfumato._core.cell_values import Scalar, parts
-from sfumato._core.exact_numbers import exact
+from sfumato._core.cell_values import Scalar, split_value
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._records.bucket_records import Buckets
-from sfumato._records.column_codes import local_codes
-from sfumato._records.sql_quoting import quoted
+from sfumato._records.column_codes import encode_batch_values
+from sfumato._records.sql_quoting import quote_name
 from sfumato._verify.manifest_view import Written
-from sfumato._verify.original_counts import Connection, coarse_columns, original_counts
-from sfumato._verify.reference_distributions.reference_distribution import Json, Law
+from sfumato._verify.original_counts import Connection, count_original_values, list_coarse_columns
+from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution
 from sfumato._verify.reference_distributions.score_tests import MOST_DEVIATION, SMALLEST_VARIANCE
 from sfumato._verify.verification import Check
 
@@ -37,12 +37,12 @@ ID_PARTS = 8
 """Into so many parts the ids of buckets are cut to see whether they tell anything."""
 
 
-def shown(design: Json) -> Buckets:
+def make_encoding(design: Json) -> Buckets:
     """A record shows its bucket."""
     return Buckets()
 
 
-def without_weights(written: Written) -> str:
+def explain_missing_weights(written: Written) -> str:
     """What a record adds depends on its bucket."""
     return "a release of buckets has no weights."
 
@@ -59,19 +59,19 @@ def check_domain(folder: Path, written: Written, *, once: bool = False) -> Check
     rows = sum(pq.read_metadata(folder / name).num_rows for name in written.records)
     try:
         with ThreadPoolExecutor(1) as other:
-            counted = other.submit(_sizes, folder, written, rows)
-            held, kinds = _held(folder, written, rows)
+            counted = other.submit(_count_bucket_sizes, folder, written, rows)
+            value_sizes, kinds = _count_bucket_values(folder, written, rows)
             sizes = counted.result()
-        if not np.array_equal(held, sizes):
+        if not np.array_equal(value_sizes, sizes):
             raise _Wrong(UNLIKE)
-        _check_caps(kinds, [exact(cap) for cap in written.design["caps"]], once=once)
+        _check_caps(kinds, [parse_exact(cap) for cap in written.design["caps"]], once=once)
     except _Wrong as wrong:
         return Check("domain", False, str(wrong))
     detail = f"all {len(sizes):,} buckets of {int(sizes.sum()):,} records hold what they should, within the caps."
     return Check("domain", True, detail)
 
 
-def _sizes(folder: Path, written: Written, rows: int) -> Codes:
+def _count_bucket_sizes(folder: Path, written: Written, rows: int) -> Codes:
     """How many records each bucket has; ids must run from 0 without a gap."""
     sizes: Codes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many of them
     for batch in written.batches(folder, written.shown_names):
@@ -86,36 +86,36 @@ def _sizes(folder: Path, written: Written, rows: int) -> Codes:
     return sizes
 
 
-def _held(folder: Path, written: Written, rows: int) -> tuple[Codes, set[tuple[int, int, int]]]:
+def _count_bucket_values(folder: Path, written: Written, rows: int) -> tuple[Codes, set[tuple[int, int, int]]]:
     """How many records the values of each bucket are, and the different triples of value, count and size of a bucket.
 
     Buckets come in the order of their ids, which must run from 0 without a gap.
     """
-    held: list[Codes] = []
-    found: set[tuple[int, int, int]] = set()
+    size_batches: list[Codes] = []
+    triples: set[tuple[int, int, int]] = set()
     buckets = 0
-    for ids, places, counts in _whole_buckets(_lines(folder, written)):
+    for ids, places, counts in _split_between_buckets(_read_bucket_lines(folder, written)):
         first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
         sizes = np.add.reduceat(counts, first, dtype=np.int64)
         if not np.array_equal(ids[first], np.arange(buckets, buckets + len(first))) or sizes.max() > rows:
             raise _Wrong(UNLIKE)
-        found |= _kinds(places, counts, np.repeat(sizes, np.diff(first, append=len(ids))))
-        held.append(sizes.astype(np.int32 if rows < FIRST_WIDE else np.int64))
+        triples |= _list_distinct_triples(places, counts, np.repeat(sizes, np.diff(first, append=len(ids))))
+        size_batches.append(sizes.astype(np.int32 if rows < FIRST_WIDE else np.int64))
         buckets += len(first)
-    return np.concatenate(held) if held else np.zeros(0, dtype=np.int64), found
+    return np.concatenate(size_batches) if size_batches else np.zeros(0, dtype=np.int64), triples
 
 
-def _lines(folder: Path, written: Written) -> Iterator[Lines]:
+def _read_bucket_lines(folder: Path, written: Written) -> Iterator[Lines]:
     """The table of buckets, some lines at a time: ids, places of the values, and counts."""
     table = written.shown.FILES[1]
     names = [field["name"] for field in written.resource(table)["schema"]["fields"]]
-    domain = {parts(value): place for place, value in enumerate(written.domain)}
+    domain = {split_value(value): place for place, value in enumerate(written.domain)}
     last = -1
     for batch in written.batches(folder, names, table):
         if batch.column(names[0]).null_count or batch.column(names[-1]).null_count:
             raise _Wrong("a bucket has no id or no count.")
         ids, counts = (batch.column(name).to_numpy(zero_copy_only=False) for name in (names[0], names[-1]))
-        places = _places(batch, written.names, domain)
+        places = _find_places(batch, written.names, domain)
         if places is None or ids.min(initial=0) < 0 or counts.min(initial=1) < 1:
             raise _Wrong("a bucket holds a value outside the domain, or none, or is nobody's.")
         # In the order of buckets and values each line comes after the one before: so none comes twice.
@@ -126,7 +126,7 @@ def _lines(folder: Path, written: Written) -> Iterator[Lines]:
         yield ids, places, counts
 
 
-def _whole_buckets(batches: Iterable[Lines]) -> Iterator[Lines]:
+def _split_between_buckets(batches: Iterable[Lines]) -> Iterator[Lines]:
     """The same lines, cut between buckets; a bucket that is in several batches comes by itself."""
     waiting: list[Lines] = []  # all of one bucket
     for lines in batches:
@@ -137,12 +137,12 @@ def _whole_buckets(batches: Iterable[Lines]) -> Iterator[Lines]:
         if mine < len(ids):
             last = int(np.searchsorted(ids, ids[-1]))
             if waiting:
-                yield _joined(waiting)
+                yield _join_lines(waiting)
             if mine < last:
                 yield _cut(lines, mine, last)
             waiting = [_cut(lines, last, len(ids))]
     if waiting:
-        yield _joined(waiting)
+        yield _join_lines(waiting)
 
 
 def _cut(lines: Lines, start: int, stop: int) -> Lines:
@@ -150,7 +150,7 @@ def _cut(lines: Lines, start: int, stop: int) -> Lines:
     return ids[start:stop], places[start:stop], counts[start:stop]
 
 
-def _joined(pieces: Sequence[Lines]) -> Lines:
+def _join_lines(pieces: Sequence[Lines]) -> Lines:
     ids, places, counts = map(np.concatenate, zip(*pieces, strict=True))
     return ids, places, counts
 
@@ -164,36 +164,38 @@ def _check_caps(kinds: set[tuple[int, int, int]], caps: Sequence[Fraction], *, o
             raise _Wrong(f"a bucket of {size} records holds a value {count} times, above its cap {caps[place]}.")
 
 
-def _kinds(places: Codes, counts: Codes, sizes: Codes) -> set[tuple[int, int, int]]:
+def _list_distinct_triples(places: Codes, counts: Codes, sizes: Codes) -> set[tuple[int, int, int]]:
     """The different triples of value, count and size of the bucket."""
     widths = int(counts.max(initial=0)) + 1, int(sizes.max(initial=0)) + 1
     kind = np.min_scalar_type((int(places.max(initial=0)) + 1) * widths[0] * widths[1])
-    keys = _distinct((places.astype(kind) * widths[0] + counts.astype(kind)) * widths[1] + sizes.astype(kind))
+    keys = _find_distinct((places.astype(kind) * widths[0] + counts.astype(kind)) * widths[1] + sizes.astype(kind))
     kinds = zip(keys // widths[1] // widths[0], keys // widths[1] % widths[0], keys % widths[1], strict=True)
     return {(int(place), int(count), int(size)) for place, count, size in kinds}
 
 
-def _distinct(keys: Codes) -> Codes:
+def _find_distinct(keys: Codes) -> Codes:
     """The different ones among small whole numbers; large ones are sorted."""
     most = int(keys.max(initial=0))
     return np.flatnonzero(np.bincount(keys)) if most < LARGEST_MARKED else np.unique(keys)
 
 
-def _places(batch: pa.RecordBatch, names: tuple[str, ...], domain: Mapping[tuple[Scalar, ...], int]) -> Codes | None:
+def _find_places(
+    batch: pa.RecordBatch, names: tuple[str, ...], domain: Mapping[tuple[Scalar, ...], int]
+) -> Codes | None:
     """The places of the values in the domain; None where one is not in it."""
-    columns = [local_codes(batch.column(name)) for name in names]
+    columns = [encode_batch_values(batch.column(name)) for name in names]
     values = [[*distinct.to_pylist(), None] for _, distinct in columns]
     codes = columns[0][0]
-    for (local, _), each in zip(columns[1:], values[1:], strict=True):
-        codes = codes.astype(np.int64) * len(each) + local
-    numbers = _distinct(codes)
-    places = [domain.get(_value(int(number), values)) for number in numbers]
+    for (local, _), part_values in zip(columns[1:], values[1:], strict=True):
+        codes = codes.astype(np.int64) * len(part_values) + local
+    numbers = _find_distinct(codes)
+    places = [domain.get(_decode_value(int(number), values)) for number in numbers]
     if None in places:
         return None
-    return _looked_up(numbers, np.array(places, dtype=np.min_scalar_type(len(domain))), codes)
+    return _look_up_places(numbers, np.array(places, dtype=np.min_scalar_type(len(domain))), codes)
 
 
-def _looked_up(numbers: Codes, places: Codes, codes: Codes) -> Codes:
+def _look_up_places(numbers: Codes, places: Codes, codes: Codes) -> Codes:
     """The place of each code, where `numbers` are the different codes: in a table, if codes are small."""
     most = int(codes.max(initial=0))
     if most >= LARGEST_MARKED:
@@ -203,17 +205,17 @@ def _looked_up(numbers: Codes, places: Codes, codes: Codes) -> Codes:
     return table.take(codes)
 
 
-def _value(number: int, values: list[list[Any]]) -> tuple[Any, ...]:
-    found: list[Any] = []
-    for each in reversed(values):
-        number, code = divmod(number, len(each))
-        found.append(each[code])
-    return tuple(reversed(found))
+def _decode_value(number: int, values: list[list[Any]]) -> tuple[Any, ...]:
+    decoded_parts: list[Any] = []
+    for part_values in reversed(values):
+        number, code = divmod(number, len(part_values))
+        decoded_parts.append(part_values[code])
+    return tuple(reversed(decoded_parts))
 
 
 def check_promise(folder: Path, written: Written, *, once: bool = False) -> Check:
     """The caps themselves; that they hold in every bucket is checked with the buckets."""
-    caps = [exact(cap) for cap in written.design["caps"]]
+    caps = [parse_exact(cap) for cap in written.design["caps"]]
     if len(caps) != len(written.design["domain"]) or not all(0 < cap <= 1 for cap in caps):
         return Check("promise", False, "there is not one cap between 0 and 1 for each value.")
     if all(cap == 1 for cap in caps):
@@ -228,20 +230,20 @@ def check_draws(connection: Connection, written: Written) -> Check:
 
     Bucket ids are random, so a column that the dealing does not depend on is spread evenly over any part of them.
     """
-    names = ", ".join(map(quoted, written.names))
+    names = ", ".join(map(quote_name, written.names))
     fields = written.resource(written.shown.FILES[1])["schema"]["fields"]
-    held = f"SELECT {names}, SUM({quoted(fields[-1]['name'])})::BIGINT FROM beside GROUP BY ALL"
+    values_sql = f"SELECT {names}, SUM({quote_name(fields[-1]['name'])})::BIGINT FROM beside GROUP BY ALL"
     truth = f"SELECT {names}, COUNT(*) FROM original GROUP BY ALL"
     if connection.execute(
-        f"SELECT COUNT(*) FROM (({held} EXCEPT {truth}) UNION ALL ({truth} EXCEPT {held}))"
+        f"SELECT COUNT(*) FROM (({values_sql} EXCEPT {truth}) UNION ALL ({truth} EXCEPT {values_sql}))"
     ).fetchall()[0][0]:
         return Check("draws", False, "the buckets do not hold the values of the original.")
-    bucket, worst = quoted(written.naming.cell or ""), 0.0
+    bucket, worst = quote_name(written.naming.cell or ""), 0.0
     ((buckets,),) = connection.execute(f"SELECT MAX({bucket}) + 1 FROM release").fetchall()
-    for column in coarse_columns(connection, written):
+    for column in list_coarse_columns(connection, written):
         part = f"FLOOR({bucket} * {ID_PARTS} / {buckets})"
         rows = connection.execute(f"SELECT {part}, {column}, COUNT(*) FROM release GROUP BY ALL").fetchall()
-        worst = max(worst, _unevenness(rows))
+        worst = max(worst, _measure_unevenness(rows))
     if worst > MOST_DEVIATION:
         return Check("draws", False, f"the ids of buckets go with a public column ({worst:.1f} standard deviations).")
     return Check(
@@ -249,7 +251,7 @@ def check_draws(connection: Connection, written: Written) -> Check:
     )
 
 
-def _unevenness(rows: Sequence[tuple[Any, Any, int]]) -> float:
+def _measure_unevenness(rows: Sequence[tuple[Any, Any, int]]) -> float:
     """By how many standard deviations a value of a column is unevenly spread over parts of the bucket ids at most."""
     totals: dict[Any, int] = {}
     sizes: dict[Any, int] = {}
@@ -268,32 +270,32 @@ def _unevenness(rows: Sequence[tuple[Any, Any, int]]) -> float:
 
 def check_posteriors(connection: Connection, written: Written) -> Check:
     """Caps below the share of a value in the table could not hold; that they hold in each bucket is checked before."""
-    counts = original_counts(connection, written)
+    counts = count_original_values(connection, written)
     if counts is None:
         return written.outside("posteriors")
-    total, caps = sum(counts), [exact(cap) for cap in written.design["caps"]]
+    total, caps = sum(counts), [parse_exact(cap) for cap in written.design["caps"]]
     if any(count * cap.denominator > cap.numerator * total for count, cap in zip(counts, caps, strict=True)):
         return Check("posteriors", False, "a value has a larger share of the table than its cap.")
     detail = "knowing the bucket alone, no value can be believed with more than its cap."
     return Check("posteriors", True, detail)
 
 
-LAW = Law(
+REFERENCE_DISTRIBUTION = ReferenceDistribution(
     guarantees=("bucket-only",),
-    shown=shown,
+    shown=make_encoding,
     domain=check_domain,
     promise=check_promise,
-    without_weights=without_weights,
+    without_weights=explain_missing_weights,
     draws=check_draws,
     posteriors=check_posteriors,
 )
 
-ANATOMY = Law(
-    guarantees=LAW.guarantees,
-    shown=shown,
+ANATOMY = ReferenceDistribution(
+    guarantees=REFERENCE_DISTRIBUTION.guarantees,
+    shown=make_encoding,
     domain=partial(check_domain, once=True),
     promise=partial(check_promise, once=True),
-    without_weights=without_weights,
+    without_weights=explain_missing_weights,
     draws=check_draws,
     posteriors=check_posteriors,
 )

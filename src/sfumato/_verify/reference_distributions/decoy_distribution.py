@@ -10,33 +10,33 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.arrays import Floats
-from sfumato._records.column_codes import local_codes
+from sfumato._records.column_codes import encode_batch_values
 from sfumato._records.value_records import Values
 from sfumato._release.manifest import WEIGHTS
 from sfumato._verify.manifest_view import Written
-from sfumato._verify.original_counts import WHOLE, Connection, held_counts, matched_values, shown_counts
+from sfumato._verify.original_counts import WHOLE, Connection, count_published_values, count_true_values, match_values
 from sfumato._verify.reference_distributions import value_distribution
-from sfumato._verify.reference_distributions.reference_distribution import Json, Law
+from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution
 from sfumato._verify.reference_distributions.score_tests import (
     LARGEST_TRANSITION,
     MOST_DEVIATION,
     SMALLEST_VARIANCE,
-    agreement,
-    largest,
-    told,
+    describe_matched,
+    find_largest_deviation,
+    measure_agreement,
 )
 from sfumato._verify.verification import Check
 
 CHANCE = 1e-9
 
 
-def shown(design: Json) -> Values:
+def make_encoding(design: Json) -> Values:
     """A record shows a value of each sensitive column, whatever goes with what."""
     domains = design.get("domains") or [design["domain"]]
     return Values(np.arange(math.prod(map(len, domains))))
 
 
-def without_weights(written: Written) -> str | None:
+def explain_missing_weights(written: Written) -> str | None:
     """What a record adds depends on what all records show."""
     if WEIGHTS in written.tables:
         return None
@@ -53,7 +53,7 @@ def check_promise(folder: Path, written: Written) -> Check:
     domains = design.get("domains") or [design["domain"]]
     if size < 2 or any(len(domain) < size for domain in domains):  # noqa: PLR2004
         return Check("promise", False, f"no group of {size} records with different values can be made.")
-    for name, counts in _published(folder, written).items():
+    for name, counts in _count_published_values(folder, written).items():
         most, total = max(counts), sum(counts)
         if most > total / size + MOST_DEVIATION * math.sqrt(max(total / size, SMALLEST_VARIANCE)):
             detail = (
@@ -64,15 +64,15 @@ def check_promise(folder: Path, written: Written) -> Check:
     return Check("promise", True, detail)
 
 
-def _published(folder: Path, written: Written) -> dict[str, list[int]]:
+def _count_published_values(folder: Path, written: Written) -> dict[str, list[int]]:
     """How often each value of each sensitive column is published."""
     counts: dict[str, Counter[Any]] = {name: Counter() for name in written.names}
     for batch in written.batches(folder, written.names):
         for name in written.names:
-            codes, values = local_codes(batch.column(name))
-            held = np.bincount(codes, minlength=len(values) + 1).tolist()
-            counts[name].update(dict(zip([*values.to_pylist(), None], held, strict=True)))
-    return {name: list(each.values()) for name, each in counts.items()}
+            codes, values = encode_batch_values(batch.column(name))
+            code_counts = np.bincount(codes, minlength=len(values) + 1).tolist()
+            counts[name].update(dict(zip([*values.to_pylist(), None], code_counts, strict=True)))
+    return {name: list(value_counts.values()) for name, value_counts in counts.items()}
 
 
 def check_draws(connection: Connection, written: Written) -> Check:
@@ -82,51 +82,55 @@ def check_draws(connection: Connection, written: Written) -> Check:
     """
     size, worst, matched = int(written.design["group_size"]), 0.0, 0
     for alone in written.by_column():
-        truth = held_counts(connection, alone, WHOLE)
+        truth = count_true_values(connection, alone, WHOLE)
         if truth is None:
             return written.outside("draws")
-        held = truth.get(None, np.zeros(len(alone.domain)))
-        shown = shown_counts(connection, alone, WHOLE).get(None, {}).get(0, np.zeros(len(held)))
-        if (shown[held == 0] > 0).any():
+        true_counts = truth.get(None, np.zeros(len(alone.domain)))
+        shown = count_published_values(connection, alone, WHOLE).get(None, {}).get(0, np.zeros(len(true_counts)))
+        if (shown[true_counts == 0] > 0).any():
             return Check("draws", False, "a value is published that no record of the original holds.")
-        if _is_too_close(held, shown, size):
+        if _is_too_close(true_counts, shown, size):
             return Check("draws", False, "the published counts are nearer to the original's than decoys can be.")
-        worst = max(worst, largest(shown - held, held * (1 - 1 / size)))
-        rows, agreed = _agreement(connection, alone, len(held), size)
+        worst = max(worst, find_largest_deviation(shown - true_counts, true_counts * (1 - 1 / size)))
+        rows, agreed = _measure_agreement(connection, alone, len(true_counts), size)
         matched, worst = max(matched, rows), max(worst, agreed)
     if worst > MOST_DEVIATION:
         detail = f"the published values deviate by {worst:.1f} standard deviations from what decoys do."
         return Check("draws", False, detail)
-    return Check("draws", True, f"values are published as decoys do (within {worst:.1f} sd; {told(matched)}).")
+    return Check(
+        "draws", True, f"values are published as decoys do (within {worst:.1f} sd; {describe_matched(matched)})."
+    )
 
 
-def _is_too_close(held: Floats, shown: Floats, size: int) -> bool:
+def _is_too_close(true_counts: Floats, shown: Floats, size: int) -> bool:
     """Whether all counts agree so well that nothing can have been drawn, as in a release of the true values.
 
     The sum of squared deviations is about chi-square; Chernoff's bound for its lower tail, with half a record of
     rounding for each count.
     """
-    variance = held * (1 - 1 / size)
-    known = variance >= SMALLEST_VARIANCE
-    freedom = int(known.sum()) - 1
+    variance = true_counts * (1 - 1 / size)
+    is_large_enough = variance >= SMALLEST_VARIANCE
+    freedom = int(is_large_enough.sum()) - 1
     if freedom < 1:
         return False
-    ratio = float(((np.abs(shown - held)[known] + 0.5) ** 2 / variance[known]).sum()) / freedom
+    ratio = (
+        float(((np.abs(shown - true_counts)[is_large_enough] + 0.5) ** 2 / variance[is_large_enough]).sum()) / freedom
+    )
     return ratio < 1 and freedom / 2 * (math.log(ratio) + 1 - ratio) < math.log(CHANCE)
 
 
-def _agreement(connection: Connection, alone: Written, values: int, size: int) -> tuple[int, float]:
+def _measure_agreement(connection: Connection, alone: Written, values: int, size: int) -> tuple[int, float]:
     """By how many standard deviations records that are alone with their public columns show their own value."""
     if values > LARGEST_TRANSITION:
         return 0, 0.0
-    return agreement(*matched_values(connection, alone, np.eye(values) / size, largest=1))
+    return measure_agreement(*match_values(connection, alone, np.eye(values) / size, largest=1))
 
 
 def check_posteriors(connection: Connection, written: Written) -> Check:
     """In the original no value may be so frequent that a group would have to hold it twice."""
     size = int(written.design["group_size"])
     for alone in written.by_column():
-        truth = held_counts(connection, alone, WHOLE)
+        truth = count_true_values(connection, alone, WHOLE)
         if truth is None:
             return written.outside("posteriors")
         counts = truth.get(None, np.zeros(1))
@@ -136,12 +140,12 @@ def check_posteriors(connection: Connection, written: Written) -> Check:
     return Check("posteriors", True, f"knowing the shares alone, no published value is believed beyond 1/{size}.")
 
 
-LAW = Law(
+REFERENCE_DISTRIBUTION = ReferenceDistribution(
     guarantees=("decoys-only",),
-    shown=shown,
+    shown=make_encoding,
     domain=value_distribution.check_domain,
     promise=check_promise,
-    without_weights=without_weights,
+    without_weights=explain_missing_weights,
     draws=check_draws,
     posteriors=check_posteriors,
 )

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._verify.manifest_view import Written
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
-from sfumato._verify.reference_distributions.reference_distribution import Coin, Json, Law
-from sfumato._verify.reference_distributions.single_value_bounds import check_single_values, single_posteriors
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, cell_posteriors
+from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution, ValueRetention
+from sfumato._verify.reference_distributions.single_value_bounds import check_single_posteriors, check_single_values
+from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, compute_sub_table_posteriors
 from sfumato._verify.reference_distributions.weight_checks import CLOSE, are_values
 from sfumato._verify.verification import Check
 
@@ -22,25 +22,25 @@ LARGEST_WEIGHTS = 1000
 """Larger domains come without weights."""
 
 
-def law_of(design: Json) -> CellLaw:
+def read_distribution(design: Json) -> CellLaw:
     """The one cell, from the rationals of the manifest."""
-    return CellLaw.of(range(len(design["domain"])), [exact(each) for each in design["retentions"]])
+    return CellLaw.of(range(len(design["domain"])), [parse_exact(retention) for retention in design["retentions"]])
 
 
 def check_promise(folder: Path, written: Written) -> Check:
     """No belief in a value with a bound rises above its posterior; or falls below its prior, if that is promised."""
-    law, design = law_of(written.design), written.design
+    law, design = read_distribution(written.design), written.design
     return check_single_values(design, law.rise, law.fall if design["direction"] == "both" else None)
 
 
 def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
     """A line for each pair of a value and what is published: the inverse of the matrix of chances."""
-    law = law_of(written.design)
+    law = read_distribution(written.design)
     size = len(law.places)
     if size > LARGEST_WEIGHTS or len(table["weight"]) != size**2:
         return False
-    transition = np.tile(np.array([float(each) for each in law.other])[:, None], (1, size))
-    np.fill_diagonal(transition, [float(each) for each in law.same])
+    transition = np.tile(np.array([float(probability) for probability in law.other])[:, None], (1, size))
+    np.fill_diagonal(transition, [float(probability) for probability in law.same])
     weights = np.array(table["weight"]).reshape(size, size)
     scale = max(1.0, float(np.abs(weights).max()))
     if not np.allclose(transition @ weights.T, np.eye(size), atol=CLOSE * scale):
@@ -49,36 +49,36 @@ def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
     return are_values(written, table, pairs)
 
 
-def without_weights(written: Written) -> str | None:
+def explain_missing_weights(written: Written) -> str | None:
     """There would be too many lines."""
     return "the domain is too large for weights." if len(written.design["domain"]) > LARGEST_WEIGHTS else None
 
 
 def check_draws(connection: Connection, written: Written) -> Check:
     """Values by their own coins."""
-    return value_distribution.check_draws(connection, written, [law_of(written.design)])
+    return value_distribution.check_draws(connection, written, [read_distribution(written.design)])
 
 
 def check_posteriors(connection: Connection, written: Written) -> Check:
     """Each value with a bound, by Bayes' rule with the counts of the original."""
-    law = law_of(written.design)
-    return single_posteriors(connection, written, lambda counts: cell_posteriors(counts, law))
+    law = read_distribution(written.design)
+    return check_single_posteriors(connection, written, lambda counts: compute_sub_table_posteriors(counts, law))
 
 
-def coins(explained: Json, design: Json, counts: Sequence[int]) -> list[list[Coin]]:
+def list_value_retentions(explained: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
     """The one cell of all values."""
     pairs = zip(design["domain"], counts, design["retentions"], strict=True)
-    return [[Coin(value, count, exact(retention)) for value, count, retention in pairs]]
+    return [[ValueRetention(value, count, parse_exact(retention)) for value, count, retention in pairs]]
 
 
-LAW = Law(
+REFERENCE_DISTRIBUTION = ReferenceDistribution(
     guarantees=("single-values", "any-prior"),  # the second is what releases said before it had a name of its own
-    shown=value_distribution.whole_domain,
+    shown=value_distribution.make_domain_encoding,
     domain=value_distribution.check_domain,
     promise=check_promise,
     weights=are_weights,
-    without_weights=without_weights,
+    without_weights=explain_missing_weights,
     draws=check_draws,
     posteriors=check_posteriors,
-    coins=coins,
+    coins=list_value_retentions,
 )

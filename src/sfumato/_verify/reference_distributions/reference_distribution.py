@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sfumato._records import Shown
+from sfumato._records import RecordEncoding
 from sfumato._verify.manifest_view import Written
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.verification import Check
@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Coin:
+class ValueRetention:
     """One value in one cell of a plan: how many records hold it, and the coin that keeps it."""
 
     value: Any
@@ -28,18 +28,18 @@ class Coin:
     """The chance that a redrawn record becomes this value; None where all values of the cell have the same."""
 
 
-def _no_reason(written: Written) -> str | None:
+def _require_weights(written: Written) -> str | None:
     """There must be weights."""
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Law:
+class ReferenceDistribution:
     """The checks of one mechanism's releases. None of them uses the mechanism's code."""
 
     guarantees: tuple[str, ...]
     """What a release may say of its guarantee; the first is what it says today."""
-    shown: Callable[[Json], Shown]
+    shown: Callable[[Json], RecordEncoding]
     """What a record shows, from the design."""
     domain: Callable[[Path, Written], Check]
     """Every record shows what the design lets it show."""
@@ -51,7 +51,7 @@ class Law:
     """No value that the promise covers comes to be believed beyond it, by whoever knows the counts of the original."""
     weights: Callable[[Written, Mapping[str, list[Any]]], bool] | None = None
     """Whether the columns of the weights are right; None where there never are any."""
-    without_weights: Callable[[Written], str | None] = _no_reason
+    without_weights: Callable[[Written], str | None] = _require_weights
     """Why a release has no weights; None where it must have them."""
-    coins: Callable[[Json, Json, Sequence[int]], list[list[Coin]]] | None = None
+    coins: Callable[[Json, Json, Sequence[int]], list[list[ValueRetention]]] | None = None
     """The cells of a plan, from what it tells its holder, its design and the counts of its domain, if it has any."""

@@ -19,34 +19,34 @@ LARGEST_TRANSITION = 2000
 """Domains up to this size have their whole matrix of chances looked at."""
 
 
-def largest(error: Floats, variance: Floats) -> float:
+def find_largest_deviation(error: Floats, variance: Floats) -> float:
     """By how many standard deviations a count is off at most, where the normal law is good enough to tell."""
-    known = variance >= SMALLEST_VARIANCE
-    return float((np.abs(error[known]) / np.sqrt(variance[known])).max(initial=0.0))
+    is_large_enough = variance >= SMALLEST_VARIANCE
+    return float((np.abs(error[is_large_enough]) / np.sqrt(variance[is_large_enough])).max(initial=0.0))
 
 
-def agreement(rows: int, agreed: float, expected: float, variance: float) -> tuple[int, float]:
+def measure_agreement(rows: int, agreed: float, expected: float, variance: float) -> tuple[int, float]:
     """How many records could be matched, and by how many standard deviations they agree too often or too rarely."""
     if variance < SMALLEST_VARIANCE:
         return 0, 0.0
     return rows, abs(agreed - expected) / math.sqrt(variance)
 
 
-def told(matched: int) -> str:
+def describe_matched(matched: int) -> str:
     """How many records could be found again in the original, in words."""
     return f"{matched:,} of them matched with the original" if matched else "none could be matched with the original"
 
 
-def distributed(worst: float, matched: int) -> Check:
+def check_distribution(worst: float, matched: int) -> Check:
     """Whether what is published is distributed as the design says."""
     if worst > MOST_DEVIATION:
         detail = f"the published values deviate by {worst:.1f} standard deviations from what the design says."
         return Check("draws", False, detail)
-    words = "the published values are distributed as the design says"
-    return Check("draws", True, f"{words} (within {worst:.1f} sd; {told(matched)}).")
+    sentence = "the published values are distributed as the design says"
+    return Check("draws", True, f"{sentence} (within {worst:.1f} sd; {describe_matched(matched)}).")
 
 
-def expected_weights(same: Fraction, other: Fraction) -> tuple[float, float]:
+def compute_expected_weights(same: Fraction, other: Fraction) -> tuple[float, float]:
     """Two equations, two unknowns: what a record adds if it shows a value, and otherwise.
 
     A record of another value must count as 0 on average, and one of the value itself as 1.

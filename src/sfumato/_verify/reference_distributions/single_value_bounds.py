@@ -7,9 +7,13 @@ from fractions import Fraction
 
 from sfumato._request.requirements import BreachBound
 from sfumato._verify.manifest_view import Written
-from sfumato._verify.original_counts import Connection, original_counts
+from sfumato._verify.original_counts import Connection, count_original_values
 from sfumato._verify.reference_distributions.reference_distribution import Json
-from sfumato._verify.reference_distributions.sub_table_distribution import bound_of, fallen, reached
+from sfumato._verify.reference_distributions.sub_table_distribution import (
+    bound_of,
+    compute_lowered_belief,
+    compute_raised_belief,
+)
 from sfumato._verify.verification import Check
 
 Factor = Callable[[int], Fraction | None]
@@ -27,10 +31,10 @@ def check_single_values(design: Json, rise: Factor, fall: Factor | None) -> Chec
             continue
         bounded += 1
         prior, posterior = bound_of(low, high)
-        risen = reached(prior, rise(number))
+        risen = compute_raised_belief(prior, rise(number))
         if risen > posterior:
             return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
-        if fall is not None and (lowered := fallen(posterior, fall(number))) < prior:
+        if fall is not None and (lowered := compute_lowered_belief(posterior, fall(number))) < prior:
             return Check(
                 "promise", False, f"a belief of {posterior} can fall to {lowered}, below the promised {prior}."
             )
@@ -40,23 +44,25 @@ def check_single_values(design: Json, rise: Factor, fall: Factor | None) -> Chec
     return Check("promise", True, f"no belief in one of {bounded} values with a bound can go {also}.")
 
 
-def single_posteriors(
+def check_single_posteriors(
     connection: Connection, written: Written, believed: Callable[[Sequence[int]], Sequence[Fraction]]
 ) -> Check:
     """Each value with a bound, by Bayes' rule with the counts of the original."""
-    counts = original_counts(connection, written)
+    counts = count_original_values(connection, written)
     if counts is None:
         return written.outside("posteriors")
     design, total = written.design, sum(counts)
     bounds = zip(design["priors"], design["posteriors"], counts, believed(counts), strict=True)
     bounded = [
-        (worst, allowed(BreachBound(low, high), Fraction(count, total))) for low, high, count, worst in bounds if low
+        (worst, compute_allowed_posterior(BreachBound(low, high), Fraction(count, total)))
+        for low, high, count, worst in bounds
+        if low
     ]
     if over := next((pair for pair in bounded if pair[0] > pair[1]), None):
         return Check("posteriors", False, f"a value can be believed with {over[0]}; promised: {over[1]}.")
     return Check("posteriors", True, f"none of {len(bounded)} values with a bound can be believed beyond it.")
 
 
-def allowed(bound: BreachBound, share: Fraction) -> Fraction:
+def compute_allowed_posterior(bound: BreachBound, share: Fraction) -> Fraction:
     """How far a value of this share may come to be believed: beyond its prior, the bound is one on the odds."""
-    return bound.posterior if share <= bound.prior else reached(share, bound.amplification)
+    return bound.posterior if share <= bound.prior else compute_raised_belief(share, bound.amplification)

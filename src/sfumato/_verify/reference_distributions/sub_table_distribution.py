@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato.errors import ReleaseFormatError
 
 
@@ -34,8 +34,8 @@ class CellLaw:
         """A record is kept with its coin, or else drawn from all values of the cell."""
         size = len(places)
         other = tuple((1 - retention) / size for retention in retentions)
-        law = cls(tuple(places), tuple(1 - (size - 1) * each for each in other), other)
-        if size in (0, 1) or len(retentions) != size or not all(0 <= each <= 1 for each in (*law.same, *law.other)):
+        law = cls(tuple(places), tuple(1 - (size - 1) * chance for chance in other), other)
+        if size in (0, 1) or len(retentions) != size or not all(0 <= chance <= 1 for chance in (*law.same, *law.other)):
             raise ReleaseFormatError("the design is no law of probability that protects anything.")
         return law
 
@@ -45,52 +45,52 @@ class CellLaw:
         That value is published as itself or as another one; the rival is the one that is published so most rarely.
         None where there is no limit.
         """
-        other, same = (_least_beside(each, number) for each in (self._rarest_other, self._rarest_same))
+        other, same = (_find_least_beside(extremes, number) for extremes in (self._rarest_other, self._rarest_same))
         rival = min(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
-        return _largest((self.same[number], other), (self.other[number], rival))
+        return _find_largest_ratio((self.same[number], other), (self.other[number], rival))
 
     def fall(self, number: int) -> Fraction | None:
         """The largest factor by which a published value divides the odds of one value of the cell against another."""
-        other, same = (_least_beside(each, number) for each in (self._usual_other, self._usual_same))
+        other, same = (_find_least_beside(extremes, number) for extremes in (self._usual_other, self._usual_same))
         rival = max(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
-        return _largest((other, self.same[number]), (rival, self.other[number]))
+        return _find_largest_ratio((other, self.same[number]), (rival, self.other[number]))
 
     @cached_property
     def _rarest_other(self) -> list[tuple[Fraction, int]]:
-        return heapq.nsmallest(2, _numbered(self.other))
+        return heapq.nsmallest(2, _number_chances(self.other))
 
     @cached_property
     def _rarest_same(self) -> list[tuple[Fraction, int]]:
-        return heapq.nsmallest(2, _numbered(self.same))
+        return heapq.nsmallest(2, _number_chances(self.same))
 
     @cached_property
     def _usual_other(self) -> list[tuple[Fraction, int]]:
-        return heapq.nlargest(2, _numbered(self.other))
+        return heapq.nlargest(2, _number_chances(self.other))
 
     @cached_property
     def _usual_same(self) -> list[tuple[Fraction, int]]:
-        return heapq.nlargest(2, _numbered(self.same))
+        return heapq.nlargest(2, _number_chances(self.same))
 
 
-def _numbered(chances: Sequence[Fraction]) -> Iterator[tuple[Fraction, int]]:
+def _number_chances(chances: Sequence[Fraction]) -> Iterator[tuple[Fraction, int]]:
     return ((chance, number) for number, chance in enumerate(chances))
 
 
-def _least_beside(two: Sequence[tuple[Fraction, int]], number: int) -> Fraction:
+def _find_least_beside(two: Sequence[tuple[Fraction, int]], number: int) -> Fraction:
     """The first of two that is not of this number."""
     return two[1][0] if two[0][1] == number else two[0][0]
 
 
-def _largest(*ratios: tuple[Fraction, Fraction]) -> Fraction | None:
+def _find_largest_ratio(*ratios: tuple[Fraction, Fraction]) -> Fraction | None:
     """The largest of some ratios; None where one has no limit."""
-    found = [None if below == 0 else above / below for above, below in ratios if above]
-    known = [each for each in found if each is not None]
-    return max(known) if len(known) == len(found) else None
+    quotients = [None if below == 0 else above / below for above, below in ratios if above]
+    finite_quotients = [quotient for quotient in quotients if quotient is not None]
+    return max(finite_quotients) if len(finite_quotients) == len(quotients) else None
 
 
-def coin(design: Mapping[str, Any]) -> Fraction:
+def read_retention(design: Mapping[str, Any]) -> Fraction:
     """A retention that keeps some records and not all."""
-    retention = exact(design["retention"])
+    retention = parse_exact(design["retention"])
     if not 0 < retention < 1:
         raise ReleaseFormatError("the design is no law of probability that protects anything.")
     return retention
@@ -98,35 +98,35 @@ def coin(design: Mapping[str, Any]) -> Fraction:
 
 def bound_of(prior: str, posterior: str) -> tuple[Fraction, Fraction]:
     """The two ends of a bound that promises something."""
-    low, high = exact(prior), exact(posterior)
+    low, high = parse_exact(prior), parse_exact(posterior)
     if not 0 < low < high < 1:
         raise ReleaseFormatError(f"a bound from {low} to {high} promises nothing.")
     return low, high
 
 
-def reached(prior: Fraction, factor: Fraction | None) -> Fraction:
+def compute_raised_belief(prior: Fraction, factor: Fraction | None) -> Fraction:
     """Where a belief rises to if its odds are multiplied: the worst case of Bayes' rule."""
     return Fraction(1) if factor is None else prior * factor / (prior * factor + 1 - prior)
 
 
-def fallen(prior: Fraction, factor: Fraction | None) -> Fraction:
+def compute_lowered_belief(prior: Fraction, factor: Fraction | None) -> Fraction:
     """Where a belief falls to if its odds are divided."""
     return Fraction(0) if factor is None else prior / (prior + (1 - prior) * factor)
 
 
-def cell_posteriors(counts: Sequence[int], law: CellLaw) -> list[Fraction]:
+def compute_sub_table_posteriors(counts: Sequence[int], law: CellLaw) -> list[Fraction]:
     """For each value of a cell, its largest posterior for whoever knows the counts of the cell; exact.
 
     For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares.
     """
     spread = sum((count * other for count, other in zip(counts, law.other, strict=True)), Fraction(0))
-    kept = [count * (same - other) for count, same, other in zip(counts, law.same, law.other, strict=True)]
+    retained_counts = [count * (same - other) for count, same, other in zip(counts, law.same, law.other, strict=True)]
     # What y is shown for y: all that is spread over every value, and those who keep it.
-    shown = [spread + each for each in kept]
+    shown = [spread + retained_count for retained_count in retained_counts]
     rarest = sorted(shown)[:2]
-    found = []
+    posteriors = []
     for number, count in enumerate(counts):
         own = count * law.same[number] / shown[number] if shown[number] else Fraction(0)
         rival = rarest[1] if shown[number] == rarest[0] else rarest[0]
-        found.append(max(own, count * law.other[number] / rival if rival else Fraction(0)))
-    return found
+        posteriors.append(max(own, count * law.other[number] / rival if rival else Fraction(0)))
+    return posteriors

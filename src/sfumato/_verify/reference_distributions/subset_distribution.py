@@ -13,26 +13,26 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Floats, Places
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._records.member_columns import MemberColumns
 from sfumato._records.set_records import Sets
-from sfumato._records.sql_quoting import quoted
+from sfumato._records.sql_quoting import quote_name
 from sfumato._verify.manifest_view import Written
 from sfumato._verify.original_counts import (
     MOST_MATCHED,
     WHOLE,
     Connection,
-    coarse_columns,
-    held_counts,
+    count_true_values,
+    list_coarse_columns,
     register_domain,
 )
-from sfumato._verify.reference_distributions.any_prior import bounded_posteriors, check_any_prior
-from sfumato._verify.reference_distributions.reference_distribution import Law
+from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.reference_distributions.score_tests import (
     SMALLEST_VARIANCE,
-    distributed,
-    expected_weights,
-    largest,
+    check_distribution,
+    compute_expected_weights,
+    find_largest_deviation,
 )
 from sfumato._verify.reference_distributions.weight_checks import are_close, are_values
 from sfumato._verify.verification import Check
@@ -66,15 +66,15 @@ class SetLaw:
         return max(inside / outside, outside / inside)
 
 
-def law_of(design: Mapping[str, Any]) -> SetLaw:
+def read_distribution(design: Mapping[str, Any]) -> SetLaw:
     """The law of a release that shows sets, from the rationals of its manifest."""
-    law = SetLaw(len(design["domain"]), int(design["subset_size"]), exact(design["hold_probability"]))
+    law = SetLaw(len(design["domain"]), int(design["subset_size"]), parse_exact(design["hold_probability"]))
     if not 0 < law.subset_size < law.size or not 0 < law.hold < 1 or law.hold <= law.other:
         raise ReleaseFormatError("the design is no law of probability that protects anything.")
     return law
 
 
-def shown(design: Mapping[str, Any]) -> Sets:
+def make_encoding(design: Mapping[str, Any]) -> Sets:
     """A set for each record."""
     size, form = len(design["domain"]), design["form"]
     return MemberColumns(size, False, int(design["subset_size"])) if form == "columns" else Sets(size, form == "list")
@@ -82,7 +82,7 @@ def shown(design: Mapping[str, Any]) -> Sets:
 
 def check_domain(folder: Path, written: Written) -> Check:
     """Every set has the size of the design, and holds nothing but values of the domain."""
-    law, sets, domain = law_of(written.design), shown(written.design), written.naming.part(0)
+    law, sets, domain = read_distribution(written.design), make_encoding(written.design), written.naming.part(0)
 
     def is_wrong(batch: pa.RecordBatch) -> bool:
         sizes, has_stray = sets.sizes(batch, domain)
@@ -96,17 +96,17 @@ def check_domain(folder: Path, written: Written) -> Check:
 
 def check_promise(folder: Path, written: Written) -> Check:
     """Odds rise by the amplification of a set at most."""
-    return check_any_prior(written.design, law_of(written.design).amplification)
+    return check_any_prior(written.design, read_distribution(written.design).amplification)
 
 
 def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
     """A record whose set holds a value, and one whose set does not."""
-    law = law_of(written.design)
-    expected = [(place, *expected_weights(law.hold, law.other)) for place in range(law.size)]
-    found = zip(table["place"], table["if_equal"], table["otherwise"], strict=True)
-    beside = shown(written.design).weight_columns(written.naming)
+    law = read_distribution(written.design)
+    expected = [(place, *compute_expected_weights(law.hold, law.other)) for place in range(law.size)]
+    weight_rows = zip(table["place"], table["if_equal"], table["otherwise"], strict=True)
+    beside = make_encoding(written.design).weight_columns(written.naming)
     return (
-        are_close(found, expected)
+        are_close(weight_rows, expected)
         and are_values(written, table, {"value": range(law.size)})
         and all(table[name] == list(column) for name, column in beside.items())
     )
@@ -114,29 +114,32 @@ def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
 
 def check_draws(connection: Connection, written: Written) -> Check:
     """The members of the sets must be distributed as the design says, in the whole table and by each public column."""
-    law, worst, column = law_of(written.design), 0.0, shown(written.design).column(written.naming)
+    law, worst, column = read_distribution(written.design), 0.0, make_encoding(written.design).column(written.naming)
     same, other = float(law.hold), float(law.other)
-    for group in (WHOLE, *coarse_columns(connection, written)):
-        truth = held_counts(connection, written, group)
+    for group in (WHOLE, *list_coarse_columns(connection, written)):
+        truth = count_true_values(connection, written, group)
         if truth is None:
             return written.outside("draws")
-        members = shown_members(connection, written, group, shown(written.design), column)
-        for key, held in truth.items():
-            rows, found = held.sum(), members.get(key, np.zeros(len(held)))
-            variance = held * same * (1 - same) + (rows - held) * other * (1 - other)
-            worst = max(worst, largest(found - held * same - (rows - held) * other, variance))
+        members = count_published_members(connection, written, group, make_encoding(written.design), column)
+        for key, true_counts in truth.items():
+            rows, member_counts = true_counts.sum(), members.get(key, np.zeros(len(true_counts)))
+            variance = true_counts * same * (1 - same) + (rows - true_counts) * other * (1 - other)
+            worst = max(
+                worst,
+                find_largest_deviation(member_counts - true_counts * same - (rows - true_counts) * other, variance),
+            )
     rows = agreed = 0
-    for places, bits in matched_sets(connection, written, shown(written.design), column):
+    for places, bits in match_sets(connection, written, make_encoding(written.design), column):
         agreed += int(bits[np.arange(len(places)), places].sum())
         rows += len(places)
     variance = rows * same * (1 - same)
     matched = rows if variance >= SMALLEST_VARIANCE else 0
     if matched:
         worst = max(worst, abs(agreed - rows * same) / math.sqrt(variance))
-    return distributed(worst, matched)
+    return check_distribution(worst, matched)
 
 
-def matched_sets(connection: Connection, written: Written, sets: Sets, column: str) -> Iterator[tuple[Places, Codes]]:
+def match_sets(connection: Connection, written: Written, sets: Sets, column: str) -> Iterator[tuple[Places, Codes]]:
     """The records that are alone with their public columns: the places of their true values, and what they hold.
 
     Each set holds its record's value by a coin of its own; counts alone would not tell whether the coins were thrown
@@ -147,7 +150,7 @@ def matched_sets(connection: Connection, written: Written, sets: Sets, column: s
     key = f"SELECT {', '.join(public)} FROM original GROUP BY ALL HAVING COUNT(*) = 1 LIMIT {MOST_MATCHED}"
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM {{0}}.{name}" for name in public)
     true = " AND ".join(
-        f"o.{quoted(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(written.names)
+        f"o.{quote_name(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(written.names)
     )
     records = f"(SELECT {', '.join(public)}, {column} AS shown FROM release)"
     sql = (
@@ -158,7 +161,9 @@ def matched_sets(connection: Connection, written: Written, sets: Sets, column: s
         yield batch.column(0).to_numpy(), sets.membership(batch.column(1), written.naming.part(0))
 
 
-def shown_members(connection: Connection, written: Written, group: str, sets: Sets, column: str) -> dict[Any, Floats]:
+def count_published_members(
+    connection: Connection, written: Written, group: str, sets: Sets, column: str
+) -> dict[Any, Floats]:
     """For each value of a grouping, how many records of the release hold each of what sets may hold."""
     keys = [row[0] for row in connection.execute(f"SELECT DISTINCT {group} FROM release ORDER BY 1").fetchall()]
     numbered = f"SELECT DENSE_RANK() OVER (ORDER BY {group}) - 1, {column} FROM release"
@@ -171,23 +176,23 @@ def set_posteriors(counts: Sequence[int], law: SetLaw) -> list[Fraction]:
     """For each value, its largest posterior for whoever knows the counts: beside it stand the rarest others."""
     total, factor = sum(counts), law.amplification
     rarest = sorted(counts)[: law.subset_size]
-    found = []
+    posteriors = []
     for count in counts:
         beside = sum(rarest) - (count if count <= rarest[-1] else rarest[-1])
         inside = count + beside
-        found.append(count * factor / (inside * factor + total - inside) if total else Fraction(0))
-    return found
+        posteriors.append(count * factor / (inside * factor + total - inside) if total else Fraction(0))
+    return posteriors
 
 
 def check_posteriors(connection: Connection, written: Written) -> Check:
     """Beside a value stand the rarest others: no value within the prior comes to be believed beyond the bound."""
-    law = law_of(written.design)
-    return bounded_posteriors(connection, written, lambda counts: set_posteriors(counts, law))
+    law = read_distribution(written.design)
+    return check_bounded_posteriors(connection, written, lambda counts: set_posteriors(counts, law))
 
 
-LAW = Law(
+REFERENCE_DISTRIBUTION = ReferenceDistribution(
     guarantees=("any-prior",),
-    shown=shown,
+    shown=make_encoding,
     domain=check_domain,
     promise=check_promise,
     weights=are_weights,

@@ -19,8 +19,8 @@ from sfumato._request.group_requirements import Diversity
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._bucketization import buckets
-from sfumato.mechanisms._bucketization.buckets import Plan, dealt
-from sfumato.mechanisms._bucketization.buckets.anatomy_groups import anatomy
+from sfumato.mechanisms._bucketization.buckets import Plan, deal_records
+from sfumato.mechanisms._bucketization.buckets.anatomy_groups import build_anatomy_buckets
 from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
 
@@ -40,16 +40,16 @@ def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, 
     most = max(histogram.counts)
     if most * spec.ell > histogram.total:
         value = histogram.values[histogram.counts.index(most)]
-        said = (
+        sentence = (
             f"holds {Fraction(most, histogram.total)} of the records, so buckets can have at most "
             f"{histogram.total // most} different values each; ask for a diversity of at most that, or merge the value "
             "with a similar one."
         )
-        raise InfeasibleError(f"one value {said}", with_values=f"{display(value)!r} {said}")
-    problem, assignment = anatomy(histogram.counts, spec.ell)
+        raise InfeasibleError(f"one value {sentence}", with_values=f"{display(value)!r} {sentence}")
+    problem, assignment = build_anatomy_buckets(histogram.counts, spec.ell)
     caps = (Fraction(1, spec.ell),) * histogram.domain_size
     choice = Choice(assignment, problem.floors, assignment.setting.loss)
-    return dealt(histogram, caps, choice, options.dealing, draws, NAME)
+    return deal_records(histogram, caps, choice, options.dealing, draws, NAME)
 
 
-MECHANISM = buckets.dealing_mechanism(NAME, Diversity, Options, plan, Diversity.of_posterior)
+MECHANISM = buckets.make_bucket_mechanism(NAME, Diversity, Options, plan, Diversity.of_posterior)

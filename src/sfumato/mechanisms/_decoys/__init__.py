@@ -22,28 +22,36 @@ from functools import cached_property
 import numpy as np
 
 from sfumato._core.arrays import Codes, Counts, Floats, Indices, UInts
-from sfumato._core.cell_values import Value, display, labels, listed, parts, values_from_json, values_to_json
+from sfumato._core.cell_values import (
+    Value,
+    display,
+    format_values,
+    make_labels,
+    split_value,
+    values_from_json,
+    values_to_json,
+)
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
-from sfumato._records import Naming, Replaced
+from sfumato._records import Naming, PerturbedRecords
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import Values
-from sfumato._request.decoy_count_errors import accurate_count, chebyshev_count, error_probability
+from sfumato._request.decoy_count_errors import chebyshev_count, error_probability, find_accurate_count
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.guarantee import Guarantee
-from sfumato._request.histogram import Histogram, margins
+from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.warnings import Figure, Notice
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms._decoys import leak_matrix, likelihood_ratios
-from sfumato.mechanisms._decoys.decoy_estimators import METHODS, PART, nearer, proposal
+from sfumato.mechanisms._decoys.decoy_estimators import METHODS, PART, describe_shrunk_gain, propose_estimator
 from sfumato.mechanisms._decoys.decoy_groups import Groups
 from sfumato.mechanisms._decoys.decoy_options import Options as Options
 from sfumato.mechanisms._decoys.decoy_options import Rare as Rare
-from sfumato.mechanisms._decoys.decoy_options import coarsened
-from sfumato.mechanisms._decoys.leak_matrix import FEW_VALUES, EvenLaw, created, group_law
+from sfumato.mechanisms._decoys.decoy_options import merge_rare_values
+from sfumato.mechanisms._decoys.leak_matrix import FEW_VALUES, EvenLaw, create_groups, group_law
 from sfumato.mechanisms._decoys.leak_matrix import Creation as Creation
-from sfumato.mechanisms._decoys.manual_sql import manual_sql
-from sfumato.mechanisms._randomized_response.guarantee_sentences import times
+from sfumato.mechanisms._decoys.manual_sql import format_closed_form
+from sfumato.mechanisms._randomized_response.guarantee_sentences import format_factor
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Coarsening,
@@ -69,7 +77,7 @@ ERROR, RISK = Fraction(1, 10), Fraction(1, 20)
 SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10  # how unreliable small counts are is said for these
 
 
-def default_method(design: Design, /) -> str:
+def choose_estimator(design: Design, /) -> str:
     """Of many values that are mixed no more need be known than the group size; few do not meet as evenly."""
     return "fitted" if design.creation is Creation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
 
@@ -136,21 +144,21 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
     if math.prod(sizes) != histogram.domain_size:
         raise InternalError("the columns do not have the combinations of the domain.")
     columns = []
-    for number, held in enumerate(margins(histogram.counts, sizes)):
-        counts = held.tolist()
-        values = _values(histogram.values, sizes, number)
+    for number, margin in enumerate(compute_margins(histogram.counts, sizes)):
+        counts = margin.tolist()
+        values = _list_column_values(histogram.values, sizes, number)
         _check_eligible(values, counts, spec.group_size)
-        groups = created(counts, spec.group_size, options.groups, draws, f"{NAME}/{number}")
+        groups = create_groups(counts, spec.group_size, options.groups, draws, f"{NAME}/{number}")
         columns.append(GroupedColumn(values, tuple(counts), groups))
     return Plan(histogram, spec.group_size, options.groups, options.limit, tuple(columns))
 
 
-def _values(domain: Sequence[Value], sizes: Sequence[int], number: int) -> tuple[Value, ...]:
+def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: int) -> tuple[Value, ...]:
     """The values of one column, from all combinations in the order of the domain."""
     if len(sizes) == 1:
         return tuple(domain)
     step = math.prod(sizes[number + 1 :])
-    return tuple(parts(domain[code * step])[number] for code in range(sizes[number]))
+    return tuple(split_value(domain[code * step])[number] for code in range(sizes[number]))
 
 
 def _check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: int) -> None:
@@ -164,30 +172,30 @@ def _check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: 
         if largest > 1
         else "more than half of the records hold it, so no group size works"
     )
-    said = (
+    sentence = (
         f"is held by {most:,} of {total:,} records, and with groups of {group_size} no value may be held by more than "
         f"{total // group_size:,}; {what}."
     )
-    raise InfeasibleError(f"one value {said}", with_values=f"{value!r} {said}")
+    raise InfeasibleError(f"one value {sentence}", with_values=f"{value!r} {sentence}")
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draw a value of each record's group, uniformly and independently; column by column if there are several."""
     if slots is None:
         raise InternalError("decoys need slots.")
     published = np.zeros(1, dtype=np.int64)
-    for number, (column, held, own_slots) in enumerate(
-        zip(plan.columns, column_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)
+    for number, (column, own_codes, own_slots) in enumerate(
+        zip(plan.columns, split_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)
     ):
         groups = column.groups
-        run = groups.run_of(held, own_slots)
+        run = groups.run_of(own_codes, own_slots)
         stream = draws.stream(f"{NAME}/{number}/seats")
         seats = stream.integers(first_row, len(codes), groups.sizes.take(run).astype(np.uint64))
         published = published * len(column.values) + groups.values_at(run, seats)
-    return Replaced(published.astype(codes.dtype))
+    return PerturbedRecords(published.astype(codes.dtype))
 
 
-def column_codes(codes: Codes, sizes: Sequence[int]) -> list[Codes]:
+def split_codes(codes: Codes, sizes: Sequence[int]) -> list[Codes]:
     """The codes of each column, from the places of combinations."""
     if len(sizes) == 1:
         return [codes]
@@ -218,33 +226,35 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def shown(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> Values:
     """Each record shows a value, or one of each column."""
     return Values(np.arange(math.prod(design.sizes)))
 
 
-def by_hand(design: Design, naming: Naming, /) -> str:
+def write_manual_sql(design: Design, naming: Naming, /) -> str:
     """The closed form for the first sensitive column."""
-    return manual_sql(naming, design.domains[0], design.group_size, shown(design).FILES[0])
+    return format_closed_form(naming, design.domains[0], design.group_size, make_encoding(design).FILES[0])
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the closed form: contrast noise without what all records share, and the noise of the whole."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
-    held = np.array(plan.histogram.counts, dtype=np.float64)
-    return leak_matrix.closed_variances(held, plan.group_size, plan.creation, rows, counts)
+    value_counts = np.array(plan.histogram.counts, dtype=np.float64)
+    return leak_matrix.compute_closed_variances(value_counts, plan.group_size, plan.creation, rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """What the default count says of its error where records show each value as often as they hold it."""
     if len(plan.columns) > 1:
         return np.full(len(sets), np.nan)
-    made, held = design(plan), np.array(plan.histogram.counts, dtype=np.float64)
-    tally = Tally.of_symbols(share * held).beside(Tally.of_symbols(held), None)
-    counted = METHODS[default_method(made)].count(made, tally, sets)
-    wanted = [share * held[places].sum() for places in sets]
-    return np.array([(each.base + each.slope * count).item() for each, count in zip(counted, wanted, strict=True)])
+    published_design, value_counts = design(plan), np.array(plan.histogram.counts, dtype=np.float64)
+    tally = Tally.of_symbols(share * value_counts).beside(Tally.of_symbols(value_counts), None)
+    counted = METHODS[choose_estimator(published_design)].count(published_design, tally, sets)
+    wanted = [share * value_counts[places].sum() for places in sets]
+    return np.array(
+        [(estimate.base + estimate.slope * count).item() for estimate, count in zip(counted, wanted, strict=True)]
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -252,21 +262,21 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 
 def explain(plan: Plan, /) -> Json:
     """The groups, and for each value how much its being published tells and how much its counts are blurred."""
-    columns = [_column_json(column, plan.group_size) for column in plan.columns]
+    columns = [_describe_column(column, plan.group_size) for column in plan.columns]
     return {
         "group_size": plan.group_size,
         "creation": plan.creation.value,
         "groups": plan.columns[0].groups.number,
-        **(columns[0] if len(columns) == 1 else {"columns": columns, **_products(plan)}),
-        "accurate_count": accurate_count(plan.group_size, ERROR, RISK),
+        **(columns[0] if len(columns) == 1 else {"columns": columns, **_compute_products(plan)}),
+        "accurate_count": find_accurate_count(plan.group_size, ERROR, RISK),
         "accurate_count_by_chebyshev": chebyshev_count(plan.group_size, ERROR, RISK),
         "small_count_error_probability": float(error_probability(SMALL_COUNT, plan.group_size, SMALL_ERROR)),
     }
 
 
-def _column_json(column: GroupedColumn, group_size: int) -> Json:
+def _describe_column(column: GroupedColumn, group_size: int) -> Json:
     total = sum(column.counts)
-    present = [(name, count) for name, count in zip(labels(column.values), column.counts, strict=True) if count]
+    present = [(name, count) for name, count in zip(make_labels(column.values), column.counts, strict=True) if count]
     noise = {name: float(likelihood_ratios.amplification(count, total, group_size)) for name, count in present}
     return {
         "likelihood_ratio": {
@@ -277,7 +287,7 @@ def _column_json(column: GroupedColumn, group_size: int) -> Json:
     }
 
 
-def _products(plan: Plan) -> Json:
+def _compute_products(plan: Plan) -> Json:
     """The worst over all combinations of the columns' values: ratios multiply where columns are correlated."""
     ratios, noises = [], []
     for column in plan.columns:
@@ -290,37 +300,42 @@ def _products(plan: Plan) -> Json:
     return {"largest_joint_likelihood_ratio": math.prod(ratios), "least_joint_amplification": math.prod(noises)}
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """The groups and what they are good for, in one line."""
-    accurate = accurate_count(plan.group_size, ERROR, RISK)
+    accurate = find_accurate_count(plan.group_size, ERROR, RISK)
     groups = f"{plan.columns[0].groups.number:,} groups of {plan.group_size} records or one more"
     return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
 
 
-def remarks(plan: Plan, /) -> list[Notice]:
+def list_remarks(plan: Plan, /) -> list[Notice]:
     """Which values are too frequent to be counted under a condition, and which too rare to be hidden."""
-    said = [said for column in plan.columns for said in (*_frequent(column, plan), *_rare(column, plan))]
+    notices = [
+        notices
+        for column in plan.columns
+        for notices in (*_warn_frequent_values(column, plan), *_warn_rare_values(column, plan))
+    ]
     if plan.creation is Creation.ANATOMY:
-        known = (
+        sentence = (
             "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute, and "
             "counts under a condition have no interval; they are there to compare with, not for publishing."
         )
-        said.append(Notice("groups-recomputable", known))
+        notices.append(Notice("groups-recomputable", sentence))
     if len(plan.columns) > 1:
-        told = _products(plan)
+        products = _compute_products(plan)
         multiplied = (
             "each sensitive column is protected for itself. Where they are related, what they tell multiplies: the "
-            f"odds of a combination by up to {told['largest_joint_likelihood_ratio']:,.0f}; and noise is amplified at "
-            f"least {told['least_joint_amplification']:.3g} times in counts of combinations."
+            f"odds of a combination by up to {products['largest_joint_likelihood_ratio']:,.0f}; and noise is "
+            "amplified at "
+            f"least {products['least_joint_amplification']:.3g} times in counts of combinations."
         )
-        said.append(Notice("columns-multiply", multiplied, numbers=told))
+        notices.append(Notice("columns-multiply", multiplied, numbers=products))
     counts = PART * np.array(plan.histogram.counts, dtype=np.float64)
     with np.errstate(invalid="ignore"):  # of several columns nothing is predicted
-        errors = np.sqrt(variances(plan, np.full(len(counts), counts.sum()), counts))
-    return [*said, *nearer(counts, errors)]
+        errors = np.sqrt(predict_variances(plan, np.full(len(counts), counts.sum()), counts))
+    return [*notices, *describe_shrunk_gain(counts, errors)]
 
 
-def _frequent(column: GroupedColumn, plan: Plan) -> list[Notice]:
+def _warn_frequent_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     total = sum(column.counts)
     near = [
         value
@@ -331,12 +346,12 @@ def _frequent(column: GroupedColumn, plan: Plan) -> list[Notice]:
         return []
     sentence = (
         f"in more than {float(NEAR_LIMIT):.0%} of the groups, and so hardly to be counted under a condition: "
-        f"{listed(near)}; ask for smaller groups if that matters."
+        f"{format_values(near)}; ask for smaller groups if that matters."
     )
     return [Notice("hardly-countable", sentence, numbers={"values": len(near)})]
 
 
-def _rare(column: GroupedColumn, plan: Plan) -> list[Notice]:
+def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     total = sum(column.counts)
     ratios = {
         value: likelihood_ratios.likelihood_ratio(count, total, plan.group_size)
@@ -348,43 +363,53 @@ def _rare(column: GroupedColumn, plan: Plan) -> list[Notice]:
         f"whoever sees {display(worst)!r} published finds it {float(ratios[worst]):,.1f} times likelier than before, "
         "by its odds: the rarer a value, the more its being published tells."
     )
-    said = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
+    notices = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
     if plan.ratio_limit is None:
-        return said
+        return notices
     above = [value for value, ratio in ratios.items() if ratio > plan.ratio_limit]
     if not above:
         return []
     sentence = (
-        f"above the likelihood ratio of {plan.ratio_limit}: {listed(above)}; merge rare values (--rare merge) or "
+        f"above the likelihood ratio of {plan.ratio_limit}: {format_values(above)}; merge rare values (--rare merge) "
+        "or "
         "leave them blank (--rare suppress)."
     )
     numbers: dict[str, Figure] = {"values": len(above), "ratio_limit": str(plan.ratio_limit)}
-    return [*said, Notice("above-ratio-limit", sentence, numbers=numbers)]
+    return [*notices, Notice("above-ratio-limit", sentence, numbers=numbers)]
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> list[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> list[Floats]:
     """A record shows its own value with one over the group size, and others as they leak."""
-    pairs = zip(plan.columns, column_codes(np.asarray(replaced.values), plan.sizes), strict=True)
-    made = design(plan)
-    return [_leaked(made, np.array(column.counts), shown) for column, shown in pairs]
+    pairs = zip(plan.columns, split_codes(np.asarray(replaced.values), plan.sizes), strict=True)
+    published_design = design(plan)
+    return [_compute_leaks(published_design, np.array(column.counts), shown) for column, shown in pairs]
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> list[Floats]:
+def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> list[Floats]:
     """The same from the design, and how frequent the values are."""
-    pairs = zip(column_codes(shown[rows], design.sizes), column_codes(held, design.sizes), design.sizes, strict=True)
-    return [_leaked(design, np.bincount(own, minlength=size), seen) for seen, own, size in pairs]
+    pairs = zip(
+        split_codes(shown[rows], design.sizes), split_codes(true_codes, design.sizes), design.sizes, strict=True
+    )
+    return [
+        _compute_leaks(design, np.bincount(own, minlength=size), published_codes)
+        for published_codes, own, size in pairs
+    ]
 
 
-def _leaked(design: Design, held: Counts, shown: Codes) -> Floats:
+def _compute_leaks(design: Design, value_counts: Counts, shown: Codes) -> Floats:
     """Mixed groups leak on average; others are made again by whoever knows the frequencies, and tell more."""
     if design.creation is not Creation.MIXED:
-        return group_law(held, design.group_size, design.creation).mean(np.eye(len(held)))[shown]
-    likely = np.repeat(EvenLaw(held / held.sum(), design.group_size).leaks.take(shown)[:, None], len(held), axis=1)
+        return group_law(value_counts, design.group_size, design.creation).mean(np.eye(len(value_counts)))[shown]
+    likely = np.repeat(
+        EvenLaw(value_counts / value_counts.sum(), design.group_size).leaks.take(shown)[:, None],
+        len(value_counts),
+        axis=1,
+    )
     likely[np.arange(len(shown)), shown] = 1 / design.group_size
     return likely
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     size = design.group_size
     several = (
@@ -399,7 +424,7 @@ def promise(design: Design, /) -> str:
         f"1/{size}. Other knowledge is not covered: whoever already suspects a rare value and sees it published may "
         "become nearly certain, and that somebody in the table has a value that is published is certain. The number of "
         f"people with a value is published with an error below {float(ERROR):.0%}, but for a chance of "
-        f"{float(RISK):.0%}, where at least {accurate_count(size, ERROR, RISK):,} people have it; smaller "
+        f"{float(RISK):.0%}, where at least {find_accurate_count(size, ERROR, RISK):,} people have it; smaller "
         f"numbers are deliberately unreliable.{several}"
     )
 
@@ -413,21 +438,21 @@ MECHANISM = Mechanism(
     perturb=replace,
     design=design,
     read_design=read_design,
-    make_encoding=shown,
+    make_encoding=make_encoding,
     estimators=METHODS,
-    state_guarantee=promise,
+    state_guarantee=state_guarantee,
     uses_slots=True,
     estimation_rules=EstimationRules(
-        choose_estimator=default_method, propose_estimator=proposal, write_manual_sql=by_hand
+        choose_estimator=choose_estimator, propose_estimator=propose_estimator, write_manual_sql=write_manual_sql
     ),
-    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
     release_error_prediction=ReleaseErrorPrediction(
-        predict_record_variances=lambda design, _: leak_matrix.even_variances(design.sizes, design.group_size)
+        predict_record_variances=lambda design, _: leak_matrix.compute_even_variances(design.sizes, design.group_size)
     ),
     explanation=PlanExplanation(
         explain=explain,
-        summarize=summary,
-        list_remarks=remarks,
+        summarize=summarize,
+        list_remarks=list_remarks,
         remark_codes=(
             "hardly-countable",
             "rare-values-tell",
@@ -437,14 +462,16 @@ MECHANISM = Mechanism(
             "shrunk-is-closer",
         ),
         value_columns=(
-            PerValue("amplification", "noise of counts grows", times),
-            PerValue("likelihood_ratio", "odds rise if published", times),
+            PerValue("amplification", "noise of counts grows", format_factor),
+            PerValue("likelihood_ratio", "odds rise if published", format_factor),
         ),
     ),
-    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
     comparability=Comparability(
         match_posterior=DecoyGroups.of_posterior, read_request=lambda design: DecoyGroups(design.group_size)
     ),
-    coarsening=Coarsening(merge_rare_values=coarsened),
+    coarsening=Coarsening(merge_rare_values=merge_rare_values),
     several_columns=SeveralColumns(max_combinations=MOST_COMBINATIONS),
 )

@@ -21,13 +21,13 @@ import numpy as np
 
 from sfumato._core.arrays import Counts, Floats, Indices, Mask
 from sfumato._records.tally import Holdings, Tally
-from sfumato._request.histogram import margins
+from sfumato._request.histogram import compute_margins
 from sfumato.errors import InternalError, QueryError
-from sfumato.mechanisms._decoys.group_creation import tranches_of
+from sfumato.mechanisms._decoys.group_creation import count_tranches
 from sfumato.mechanisms._decoys.joint_columns import COMPOSITION_STEPS, MOST_AMPLIFIED, Joint
 from sfumato.mechanisms._decoys.leak_matrix import Creation, DecoyLaw, EvenLaw, FittedLaw, GroupLaw, group_law
-from sfumato.mechanisms._randomized_response.empirical_bayes import pulled
-from sfumato.mechanisms._randomized_response.estimators import without_error
+from sfumato.mechanisms._randomized_response.empirical_bayes import shrink_counts
+from sfumato.mechanisms._randomized_response.estimators import make_moments_without_error
 from sfumato.mechanisms.estimator import Moments, Piece, Twin
 
 MOST_PAIRS = 1 << 22
@@ -56,31 +56,31 @@ class DecoyDesign(Protocol):
         ...
 
 
-def _all(tally: Tally) -> Tally:
+def _require_whole(tally: Tally) -> Tally:
     if tally.whole is None:
         raise InternalError("decoys cannot be counted without the counts of the whole release.")
     return tally.whole
 
 
-def whole_of(tally: Tally) -> Counts:
+def count_published_values(tally: Tally) -> Counts:
     """What all records show."""
-    return np.asarray(_all(tally).counts[0].astype(np.int64))
+    return np.asarray(_require_whole(tally).counts[0].astype(np.int64))
 
 
-def whole_rows(tally: Tally) -> int:
+def count_all_records(tally: Tally) -> int:
     """How many records there are."""
-    return int(_all(tally).rows[0])
+    return int(_require_whole(tally).rows[0])
 
 
-Laws = Callable[[DecoyDesign, Floats], DecoyLaw]
+DistributionMaker = Callable[[DecoyDesign, Floats], DecoyLaw]
 
 
-def even_law(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+def make_even_distribution(design: DecoyDesign, counts: Floats) -> DecoyLaw:
     """Take all other values to leak alike."""
     return EvenLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
-def fitted_law(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+def make_fitted_distribution(design: DecoyDesign, counts: Floats) -> DecoyLaw:
     """Take values to meet as often as their frequencies allow."""
     return FittedLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
 
@@ -96,7 +96,7 @@ class _Reading:
 
     design: DecoyDesign
     whole: Counts
-    laws: Laws
+    laws: DistributionMaker
     joints: dict[tuple[int, ...], Joint] = field(default_factory=dict)
 
     @cached_property
@@ -107,7 +107,7 @@ class _Reading:
     @cached_property
     def margins(self) -> list[Floats]:
         """The published counts of each column alone."""
-        return margins(self.whole.astype(np.float64), self.design.sizes)
+        return compute_margins(self.whole.astype(np.float64), self.design.sizes)
 
     def joint(self, axes: tuple[int, ...]) -> Joint:
         """The law of some columns."""
@@ -120,19 +120,19 @@ class _Reading:
         margins = [self.margins[axis] for axis in axes]
         if all((margin > 0).all() for margin in margins):
             return None
-        return Joint(tuple(fitted_law(self.design, np.maximum(margin, 1.0)) for margin in margins))
+        return Joint(tuple(make_fitted_distribution(self.design, np.maximum(margin, 1.0)) for margin in margins))
 
 
-def _reading(design: DecoyDesign, tally: Tally, laws: Laws) -> _Reading:
+def _make_reading(design: DecoyDesign, tally: Tally, laws: DistributionMaker) -> _Reading:
     """How a release is read; the same for all questions to it."""
-    known = _all(tally).once(_no_readings)
+    readings = _require_whole(tally).once(_make_reading_cache)
     key = (id(design), laws)
-    if key not in known:
-        known[key] = _Reading(design, whole_of(tally), laws)
-    return known[key]
+    if key not in readings:
+        readings[key] = _Reading(design, count_published_values(tally), laws)
+    return readings[key]
 
 
-def _no_readings(whole: Tally) -> dict[tuple[int, Laws], _Reading]:
+def _make_reading_cache(whole: Tally) -> dict[tuple[int, DistributionMaker], _Reading]:
     return {}
 
 
@@ -148,44 +148,48 @@ class _Selected:
     second: Floats
 
 
-def _estimated(reading: _Reading, parts: Sequence[_Selected]) -> Moments:
+def _estimate_parts(reading: _Reading, parts: Sequence[_Selected]) -> Moments:
     """Estimate the sum of z theta over all parts, each with a theta over the whole domain."""
     sizes = reading.design.sizes
-    axes = axes_of(sizes, [part.theta for part in parts])
+    axes = find_axes(sizes, [part.theta for part in parts])
     if not axes or not any(part.second.any() for part in parts):
         value = sum(float(part.theta.flat[0] * part.first.sum()) for part in parts)
         return Moments.of(value, 0.0, 0.0, value, value)
-    joint, reduced = reading.joint(axes), [_reduced(part, sizes, axes) for part in parts]
-    found = _moments(reading, joint, reduced)
+    joint, reduced = reading.joint(axes), [_reduce_part(part, sizes, axes) for part in parts]
+    estimate = _compute_estimate(reading, joint, reduced)
     if (rare := reading.shown_once(axes)) is not None:
         # A value that nobody shows may still be there: its variance is that of a value shown once.
-        once = _moments(reading, rare, reduced)
-        found = replace(found, base=max(found.base, once.base), slope=max(found.slope, once.slope))
-    thetas = [part.theta - _usual(part.theta, joint.shares) for part in reduced]
+        once = _compute_estimate(reading, rare, reduced)
+        estimate = replace(estimate, base=max(estimate.base, once.base), slope=max(estimate.slope, once.slope))
+    thetas = [part.theta - _find_weighted_median(part.theta, joint.shares) for part in reduced]
     if not all(joint.tells(theta) for theta in thetas):
-        return _untold(joint, reduced)
+        return _make_unknown_estimate(joint, reduced)
     wanted = np.any(thetas, axis=0)
-    least, most = _bounds(parts)
-    likely = min(max(found.value, least), most)
-    note = _regime(
-        joint, wanted, abs(likely), math.sqrt(max(found.base + found.slope * likely, 0.0)), reading.design.group_size
+    least, most = _compute_bounds(parts)
+    likely = min(max(estimate.value, least), most)
+    note = _describe_reliability(
+        joint,
+        wanted,
+        abs(likely),
+        math.sqrt(max(estimate.base + estimate.slope * likely, 0.0)),
+        reading.design.group_size,
     )
-    return Moments.of(found.value, found.base, found.slope, most, least, note, is_own_note=True)
+    return Moments.of(estimate.value, estimate.base, estimate.slope, most, least, note, is_own_note=True)
 
 
-def _bounds(parts: Sequence[_Selected]) -> tuple[float, float]:
+def _compute_bounds(parts: Sequence[_Selected]) -> tuple[float, float]:
     """Between what the total lies, whoever holds what, if no z is negative."""
     ends = [sorted(float(end * part.first.sum()) for end in (part.theta.min(), part.theta.max())) for part in parts]
     return sum(least for least, _ in ends), sum(most for _, most in ends)
 
 
-def axes_of(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
+def find_axes(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
     """The columns that some theta depends on."""
     tables = [theta.reshape(sizes) for theta in thetas]
     return tuple(axis for axis in range(len(sizes)) if any((np.diff(table, axis=axis) != 0).any() for table in tables))
 
 
-def _reduced(part: _Selected, sizes: tuple[int, ...], axes: tuple[int, ...]) -> _Selected:
+def _reduce_part(part: _Selected, sizes: tuple[int, ...], axes: tuple[int, ...]) -> _Selected:
     """The same part in the columns that matter: the others are added up."""
     rest = tuple(axis for axis in range(len(sizes)) if axis not in axes)
     theta = part.theta.reshape(sizes)[tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))]
@@ -193,7 +197,7 @@ def _reduced(part: _Selected, sizes: tuple[int, ...], axes: tuple[int, ...]) -> 
     return _Selected(theta, first, first if part.second is part.first else part.second.reshape(sizes).sum(axis=rest))
 
 
-def _usual(theta: Floats, shares: Floats) -> float:
+def _find_weighted_median(theta: Floats, shares: Floats) -> float:
     """The weighted median of theta: what most records count, and so what is best counted exactly."""
     if float(shares[theta == 0].sum()) > float(shares.sum()) / 2:  # nearly always, and so much quicker to see
         return 0.0
@@ -203,7 +207,7 @@ def _usual(theta: Floats, shares: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Estimate:
     """An estimate, and its variance as base + slope * count."""
 
     value: float
@@ -211,13 +215,13 @@ class _Found:
     slope: float
 
 
-def _moments(reading: _Reading, joint: Joint, parts: Sequence[_Selected]) -> _Found:
+def _compute_estimate(reading: _Reading, joint: Joint, parts: Sequence[_Selected]) -> _Estimate:
     """The estimate, and its variance by the delta method."""
     value, total = 0.0, reading.total
     common = np.zeros_like(joint.shares)  # what every record of the release adds, through the published histogram
     undone = []
     for part in parts:
-        usual, rows = _usual(part.theta, joint.shares), float(part.first.sum())
+        usual, rows = _find_weighted_median(part.theta, joint.shares), float(part.first.sum())
         weights = joint.solve(part.theta - usual)
         value += usual * rows + float((part.first * weights).sum())
         undone.append(weights)
@@ -225,12 +229,12 @@ def _moments(reading: _Reading, joint: Joint, parts: Sequence[_Selected]) -> _Fo
             common = common + rows / total * (weights - part.theta)
     is_whole = len(parts) == 1 and parts[0].first is parts[0].second and float(parts[0].first.sum()) == total
     if is_whole and len(joint.laws) == 1:  # then the estimate is the published count; of several columns it is not
-        return _Found(value, _whole_variance(joint, parts[0].theta, total), 0.0)
+        return _Estimate(value, _whole_variance(joint, parts[0].theta, total), 0.0)
     base, slope = total * float((joint.shares * joint.covariance(common, common)).sum()), 0.0
     for part, weights in zip(parts, undone, strict=True):
-        added, slope = _added(joint, part, weights, common, is_count=len(parts) == 1)
+        added, slope = _compute_added_variance(joint, part, weights, common, is_count=len(parts) == 1)
         base += added + _unevenness(reading.design, joint, part, weights, total)
-    return _Found(value, base, slope)
+    return _Estimate(value, base, slope)
 
 
 def _whole_variance(joint: Joint, theta: Floats, total: float) -> float:
@@ -238,24 +242,26 @@ def _whole_variance(joint: Joint, theta: Floats, total: float) -> float:
     return max(total * float((joint.shares * theta * (theta - joint.mean(theta))).sum()), 0.0)
 
 
-def _added(joint: Joint, part: _Selected, weights: Floats, common: Floats, *, is_count: bool) -> tuple[float, float]:
+def _compute_added_variance(
+    joint: Joint, part: _Selected, weights: Floats, common: Floats, *, is_count: bool
+) -> tuple[float, float]:
     """The variance that the selected records add, as base + slope * count.
 
     It depends on what they hold; for a plain count what matters most is how many of them hold what is wanted, and that
     is left open.
     """
-    held = joint.composition(part.second)
+    composition = joint.composition(part.second)
     squared, crossed = joint.covariance(weights, weights), joint.covariance(weights, common)
     rows, square = float(part.first.sum()), max(float(part.second.sum()), 1e-300)
     by_value = squared - 2 * rows / square * crossed
     is_wanted = part.theta != 0
     if not (is_count and part.first is part.second and (part.theta[is_wanted] == 1).all()):
-        return float((held * by_value).sum()), 0.0
-    inside, outside = (_weighted(by_value[where], held[where]) for where in (is_wanted, ~is_wanted))
+        return float((composition * by_value).sum()), 0.0
+    inside, outside = (_compute_weighted_mean(by_value[where], composition[where]) for where in (is_wanted, ~is_wanted))
     return rows * outside, inside - outside
 
 
-def _weighted(numbers: Floats, weights: Floats) -> float:
+def _compute_weighted_mean(numbers: Floats, weights: Floats) -> float:
     total = float(weights.sum())
     return float(weights @ numbers) / total if total > 0 else float(numbers.mean())
 
@@ -271,41 +277,45 @@ def _unevenness(design: DecoyDesign, joint: Joint, part: _Selected, weights: Flo
         return 0.0
     law, shares, size = joint.laws[0], joint.shares, design.group_size
     rows, square = float(part.first.sum()), max(float(part.second.sum()), 1e-300)
-    held = joint.composition(part.second) * (rows / square)
-    excess = held / np.maximum(shares * total, 1.0) - rows / total
-    wanted = np.flatnonzero(part.theta != _usual(part.theta, shares))
+    composition = joint.composition(part.second) * (rows / square)
+    excess = composition / np.maximum(shares * total, 1.0) - rows / total
+    wanted = np.flatnonzero(part.theta != _find_weighted_median(part.theta, shares))
     if isinstance(law, GroupLaw):
         return float(excess**2 @ law.spread @ (weights - weights.mean()) ** 2)
     if design.creation is not Creation.MIXED:
         return 0.0
-    groups = total / size / math.sqrt(tranches_of(round(total), len(shares), size))
+    groups = total / size / math.sqrt(count_tranches(round(total), len(shares), size))
     seats = (weights[wanted] - weights.mean()) * groups / size
     arcs = np.minimum(shares * size, 1.0)
     arcs = np.minimum(arcs, 1 - arcs)  # what an arc leaves free overlaps as unevenly as the arc itself
     step = max(1, MOST_PAIRS // len(arcs))
     return sum(
-        float(excess**2 @ _overlaps(arcs, wanted[start : start + step]) @ seats[start : start + step] ** 2)
+        float(
+            excess**2
+            @ _compute_overlap_variances(arcs, wanted[start : start + step])
+            @ seats[start : start + step] ** 2
+        )
         for start in range(0, len(wanted), step)
     )
 
 
-def _overlaps(arcs: Floats, wanted: Indices) -> Floats:
+def _compute_overlap_variances(arcs: Floats, wanted: Indices) -> Floats:
     """The variance of how far the arc of each value (row) overlaps those of wanted ones (columns)."""
     short, long = np.minimum.outer(arcs, arcs[wanted]), np.maximum.outer(arcs, arcs[wanted])
-    found = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
-    found[wanted, np.arange(len(wanted))] = 0.0
-    return np.asarray(found)
+    variances = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
+    variances[wanted, np.arange(len(wanted))] = 0.0
+    return np.asarray(variances)
 
 
-def _untold(joint: Joint, parts: Sequence[_Selected]) -> Moments:
+def _make_unknown_estimate(joint: Joint, parts: Sequence[_Selected]) -> Moments:
     """Where a value is in every group nothing is known but how often values are there at all."""
     value = sum(float((part.theta * joint.shares).sum() * part.first.sum()) for part in parts)
-    least, most = _bounds(parts)
+    least, most = _compute_bounds(parts)
     note = "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated"
     return Moments.of(value, (most - least) ** 2, 0.0, most, least, note)
 
 
-def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -> str:
+def _describe_reliability(joint: Joint, wanted: Mask, value: float, error: float, size: int) -> str:
     """Whether an answer is one to rely on: a small sum is protected by being unreliable."""
     if error <= UNRELIABLE * value:
         return f"relative error about {error / value if value else 0.0:.1%}"
@@ -321,49 +331,51 @@ def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -
 # -------------------------------------------------------------------------------------------------------------- methods
 
 
-def counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices], laws: Laws) -> list[Moments]:
+def estimate_counts(
+    design: DecoyDesign, tally: Tally, wanted: Sequence[Indices], laws: DistributionMaker
+) -> list[Moments]:
     """For each set of wanted places, an estimate under each condition; the release is read once for all."""
     lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
-    reading = _reading(design, tally, laws)
-    found: list[list[Moments]] = [[] for _ in wanted]
+    reading = _make_reading(design, tally, laws)
+    estimates: list[list[Moments]] = [[] for _ in wanted]
     for counts in lines:  # all sets of one condition together: what its records hold is worked out once
         for number, places in enumerate(wanted):
             theta = np.zeros(size)
             theta[places] = 1.0
-            found[number].append(_estimated(reading, [_Selected(theta, counts, counts)]))
-    return [Moments.joined(each) for each in found]
+            estimates[number].append(_estimate_parts(reading, [_Selected(theta, counts, counts)]))
+    return [Moments.joined(moments) for moments in estimates]
 
 
-def totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Moments:
+def estimate_total(design: DecoyDesign, pieces: Sequence[Piece], laws: DistributionMaker) -> Moments:
     """One estimate for all pieces together."""
     parts = []
     for piece in pieces:
         first = np.asarray(piece.first.counts[0], dtype=np.float64)
         second = first if piece.second is piece.first else np.asarray(piece.second.counts[0], dtype=np.float64)
         parts.append(_Selected(piece.theta, first, second))
-    found = _estimated(_reading(design, pieces[0].first, laws), parts)
-    if found.is_own_note:
-        found = replace(found, notes=(), is_own_note=False)  # what is said of a count says nothing of a sum
-    if found.base[0] == 0 or all(piece.has_bounds for piece in pieces):
-        return found
-    return replace(found, least=np.array([-math.inf]), most=np.array([math.inf]))
+    moments = _estimate_parts(_make_reading(design, pieces[0].first, laws), parts)
+    if moments.is_own_note:
+        moments = replace(moments, notes=(), is_own_note=False)  # what is said of a count says nothing of a sum
+    if moments.base[0] == 0 or all(piece.has_bounds for piece in pieces):
+        return moments
+    return replace(moments, least=np.array([-math.inf]), most=np.array([math.inf]))
 
 
-def twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None, laws: Laws) -> Twin:
+def make_twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None, laws: DistributionMaker) -> Twin:
     """The laws of one column, as numbers."""
     if len(design.sizes) > 1:
         raise QueryError(
             "several columns that are protected each for itself cannot be asked in a page; ask with sfumato query."
         )
     reading = _Reading(design, whole.counts[0].astype(np.int64), laws)
-    known = {"law": reading.joint((0,)), "once": reading.shown_once((0,))}
+    joints = {"law": reading.joint((0,)), "once": reading.shown_once((0,))}
     numbers = {
-        f"{name}_{part}": each
-        for name, joint in known.items()
+        f"{name}_{part}": array
+        for name, joint in joints.items()
         if joint is not None
-        for part, each in joint.laws[0].twin().items()
+        for part, array in joint.laws[0].twin().items()
     }
-    tranches = tranches_of(round(reading.total), design.sizes[0], design.group_size)
+    tranches = count_tranches(round(reading.total), design.sizes[0], design.group_size)
     settings = {
         "total": reading.total,
         "group_size": design.group_size,
@@ -377,26 +389,28 @@ def twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None, laws: Law
     return Twin(Path(__file__).with_name("counting.js"), {**settings, **numbers})
 
 
-def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Pull the count of each value towards what it would be if it had nothing to do with the condition.
 
     How far is learnt from all values of the same condition: the further, the less they deviate beyond noise.
     """
     if len(design.sizes) > 1:
         raise QueryError("the method 'shrunk' is for one sensitive column; use fitted, closed or inverse.")
-    laws = fitted_law if design.creation is Creation.MIXED else group_law_of
-    whole = whole_of(tally)
+    laws = make_fitted_distribution if design.creation is Creation.MIXED else group_law_of
+    whole = count_published_values(tally)
     lines = Tally.of_symbols(np.concatenate([tally.counts, whole[np.newaxis]])).beside(tally.whole, None)
-    singles = counted(design, lines, [np.array([place]) for place in range(design.sizes[0])], laws)
-    values, base, slope = (np.array([getattr(each, name) for each in singles]).T for name in ("value", "base", "slope"))
+    singles = estimate_counts(design, lines, [np.array([place]) for place in range(design.sizes[0])], laws)
+    values, base, slope = (
+        np.array([getattr(single, name) for single in singles]).T for name in ("value", "base", "slope")
+    )
     # What is expected is a part of the published count, and brings that part of its noise into both.
     part = lines.rows[:, np.newaxis] / max(lines.rows[-1], 1)
     noise = np.maximum(base + slope * np.maximum(values, 0.0) - part**2 * base[-1], 0.0)
     expected = lines.rows[:, np.newaxis] * laws(design, whole.astype(np.float64)).shares
-    found = pulled(values, noise, expected)[:-1]
+    shrunk_counts = shrink_counts(values, noise, expected)[:-1]
     return [
         Moments.exact(tally.rows.astype(np.float64) * bool(len(places)))
         if len(places) in (0, design.sizes[0])
-        else without_error(found[:, places].sum(axis=1), tally)
+        else make_moments_without_error(shrunk_counts[:, places].sum(axis=1), tally)
         for places in wanted
     ]

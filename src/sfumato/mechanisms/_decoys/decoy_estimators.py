@@ -14,18 +14,18 @@ from sfumato._request.warnings import Notice
 from sfumato.errors import QueryError
 from sfumato.mechanisms._decoys.decoy_estimation import (
     DecoyDesign,
-    Laws,
-    counted,
-    even_law,
-    fitted_law,
+    DistributionMaker,
+    count_all_records,
+    estimate_counts,
+    estimate_shrunk,
+    estimate_total,
     group_law_of,
-    shrunk,
-    totalled,
-    twin,
-    whole_rows,
+    make_even_distribution,
+    make_fitted_distribution,
+    make_twin,
 )
 from sfumato.mechanisms._decoys.leak_matrix import Creation
-from sfumato.mechanisms._decoys.splu_iteration import by_paper
+from sfumato.mechanisms._decoys.splu_iteration import estimate_by_paper
 from sfumato.mechanisms._randomized_response.estimators import BIASED
 from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin
 
@@ -44,7 +44,9 @@ EVEN = (
 MEETING = "values meet as often as their frequencies allow, which mixed groups see to"
 
 
-def _by(laws: Laws, words: str, assumption: str, groups: Sequence[Creation]) -> Method[DecoyDesign]:
+def _make_method(
+    laws: DistributionMaker, label: str, assumption: str, groups: Sequence[Creation]
+) -> Method[DecoyDesign]:
     """Undo the leaks of these laws; with an error where groups are of a kind that they are right for.
 
     Of other groups it is known that values meet otherwise than the laws say, which no interval allows for: measured on
@@ -52,36 +54,40 @@ def _by(laws: Laws, words: str, assumption: str, groups: Sequence[Creation]) -> 
     """
 
     def count(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
-        found = counted(design, tally, wanted, laws)
+        estimates = estimate_counts(design, tally, wanted, laws)
         if design.creation in groups:
-            return found
-        is_whole = tally.rows == whole_rows(tally)  # which is what the release shows, by whatever law
-        return [_without_interval(each, is_whole, design, groups) for each in found]
+            return estimates
+        is_whole = tally.rows == count_all_records(tally)  # which is what the release shows, by whatever law
+        return [_drop_interval(moments, is_whole, design, groups) for moments in estimates]
 
     def total(design: DecoyDesign, pieces: Sequence[Piece]) -> Moments:
-        found = totalled(design, pieces, laws)
+        moments = estimate_total(design, pieces, laws)
         if design.creation in groups:
-            return found
-        return _without_interval(found, np.zeros(len(found), dtype=np.bool_), design, groups)
+            return moments
+        return _drop_interval(moments, np.zeros(len(moments), dtype=np.bool_), design, groups)
 
     def script(design: DecoyDesign, whole: Tally, holdings: Holdings | None) -> Twin:
         if design.creation not in groups:
             raise QueryError(
-                f"{_why(design, groups)}; a page has numbers with an interval only: ask with sfumato query."
+                f"{_explain_no_interval(design, groups)}; a page has numbers with an interval only: ask with sfumato "
+                "query."
             )
-        return twin(design, whole, holdings, laws)
+        return make_twin(design, whole, holdings, laws)
 
-    return Method(words, assumption, count, needs_whole=True, total=total, twin=script)
+    return Method(label, assumption, count, needs_whole=True, total=total, twin=script)
 
 
-def _without_interval(found: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[Creation]) -> Moments:
+def _drop_interval(moments: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[Creation]) -> Moments:
     """The same numbers without errors, but for those to be kept, and where a number is certain or could be anything."""
-    is_kept = is_kept | found.is_certain | (found.base >= (found.most - found.least) ** 2)
-    notes = [note if kept else _why(design, groups) for note, kept in zip(found.noted, is_kept, strict=True)]
-    return replace(found, base=np.where(is_kept, found.base, np.nan), notes=notes)
+    is_kept = is_kept | moments.is_certain | (moments.base >= (moments.most - moments.least) ** 2)
+    notes = [
+        note if keeps_note else _explain_no_interval(design, groups)
+        for note, keeps_note in zip(moments.noted, is_kept, strict=True)
+    ]
+    return replace(moments, base=np.where(is_kept, moments.base, np.nan), notes=notes)
 
 
-def _why(design: DecoyDesign, groups: Sequence[Creation]) -> str:
+def _explain_no_interval(design: DecoyDesign, groups: Sequence[Creation]) -> str:
     """Why there is no interval."""
     if design.creation is Creation.ANATOMY:
         return "no interval: in groups of the kind 'anatomy' values meet in a way that the release does not tell"
@@ -92,21 +98,29 @@ def _why(design: DecoyDesign, groups: Sequence[Creation]) -> str:
 
 METHODS: Mapping[str, Method[DecoyDesign]] = MappingProxyType(
     {
-        "fitted": _by(fitted_law, "fit of evenly mixed decoy groups, normal interval", MEETING, [Creation.MIXED]),
-        "closed": _by(even_law, "closed form for decoys, normal interval", EVEN, [Creation.MIXED]),
-        "inverse": _by(
+        "fitted": _make_method(
+            make_fitted_distribution, "fit of evenly mixed decoy groups, normal interval", MEETING, [Creation.MIXED]
+        ),
+        "closed": _make_method(
+            make_even_distribution, "closed form for decoys, normal interval", EVEN, [Creation.MIXED]
+        ),
+        "inverse": _make_method(
             group_law_of,
             "inverse of recomputed decoy groups, normal interval",
             SHUFFLED,
             [Creation.MIXED, Creation.ANATOMY_RANDOM],
         ),
         "shrunk": Method(
-            "shrunk towards independence (empirical Bayes), biased", SHUFFLED, shrunk, needs_whole=True, note=BIASED
+            "shrunk towards independence (empirical Bayes), biased",
+            SHUFFLED,
+            estimate_shrunk,
+            needs_whole=True,
+            note=BIASED,
         ),
         "paper": Method(
             "iteration of the paper with its 1% rule, biased",
             EVEN,
-            by_paper,
+            estimate_by_paper,
             needs_whole=True,
             note=BIASED,
             is_reproduction=True,
@@ -115,7 +129,7 @@ METHODS: Mapping[str, Method[DecoyDesign]] = MappingProxyType(
 )
 
 
-def proposal(design: DecoyDesign, /) -> str | None:
+def propose_estimator(design: DecoyDesign, /) -> str | None:
     """What to ask with where errors are large."""
     if len(design.sizes) > 1:
         return None
@@ -125,8 +139,8 @@ def proposal(design: DecoyDesign, /) -> str | None:
     )
 
 
-def nearer(counts: Floats, errors: Floats) -> list[Notice]:
-    """For how many values `shrunk` predicts a smaller error, from true counts among some people and standard errors.
+def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
+    """For how many values `estimate_shrunk` predicts a smaller error, from true counts and standard errors.
 
     With the relative error r of a count and the relative change t of the frequency by the condition, a count is pulled
     by r² / (r² + t²) of its change, and its error becomes r t / sqrt(r² + t²) on average over changes.
@@ -137,7 +151,7 @@ def nearer(counts: Floats, errors: Floats) -> list[Notice]:
     better = shrunk_errors < MUCH * relative
     if not better.any():
         return []
-    usual, smaller = (float(np.median(each[better])) for each in (relative, shrunk_errors))
+    usual, smaller = (float(np.median(errors_of_values[better])) for errors_of_values in (relative, shrunk_errors))
     bias = usual**2 / (usual**2 + CHANGE**2)
     sentence = (
         f"for {int(better.sum())} of {len(counts)} values, counted among a tenth of the people, query --method shrunk "

@@ -56,13 +56,13 @@ class Groups:
 
     def meeting(self) -> Floats:
         """W: for each two values, the groups that hold both, each weighted by one over its size."""
-        found = np.zeros((self.domain_size, self.domain_size))
+        meetings = np.zeros((self.domain_size, self.domain_size))
         weights = self.lengths / self.sizes
         for first in range(self.members.shape[1]):
             for second in range(self.members.shape[1]):
                 both = np.flatnonzero(self.sizes > max(first, second))
-                np.add.at(found, (self.members[both, first], self.members[both, second]), weights[both])
-        return found
+                np.add.at(meetings, (self.members[both, first], self.members[both, second]), weights[both])
+        return meetings
 
     def run_of(self, values: Codes, slots: UInts) -> Indices:
         """The run of each record, by its value and its slot (0 .. count - 1) among the records of the value."""
@@ -90,7 +90,7 @@ class Groups:
         return stretches, ordered[stretches.given], first.astype(stretches.type)
 
 
-def transition(groups: Groups) -> Floats:
+def compute_transition(groups: Groups) -> Floats:
     """The chance that a record of each value (row) publishes each value (column)."""
-    held = np.maximum(groups.counts, 1)[:, None]
-    return np.asarray(groups.meeting() / held)
+    value_counts = np.maximum(groups.counts, 1)[:, None]
+    return np.asarray(groups.meeting() / value_counts)

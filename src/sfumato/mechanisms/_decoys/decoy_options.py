@@ -8,7 +8,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from sfumato._core.cell_values import Value
-from sfumato._core.exact_numbers import Exact, exact
+from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.option_fields import option
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.schema import Merged
@@ -39,7 +39,7 @@ class Options:
     rare: Rare = option(Rare.KEEP, "--rare", "Keep rare values, merge them, or leave them blank.")
 
     def __post_init__(self) -> None:
-        limit = None if self.ratio_limit is None else exact(self.ratio_limit, "the ratio limit")
+        limit = None if self.ratio_limit is None else parse_exact(self.ratio_limit, "the ratio limit")
         object.__setattr__(self, "ratio_limit", limit)  # exact, however it was written
         if limit is not None and limit <= 1:
             raise SpecError(f"the ratio limit is {limit}, and must be above 1: a ratio of 1 says nothing.")
@@ -52,7 +52,7 @@ class Options:
         return None if self.ratio_limit is None else Fraction(self.ratio_limit)
 
 
-def coarsened(columns: Columns, spec: DecoyGroups, options: Options, /) -> dict[str, Merged]:
+def merge_rare_values(columns: Columns, spec: DecoyGroups, options: Options, /) -> dict[str, Merged]:
     """For each column the values to merge: those above the ratio limit, and more until together they are not.
 
     A count f has a ratio of at most L if it is at least N / (1 + (gamma - 1) L).
@@ -60,23 +60,23 @@ def coarsened(columns: Columns, spec: DecoyGroups, options: Options, /) -> dict[
     limit = options.limit
     if limit is None or options.rare is Rare.KEEP:
         return {}
-    found = {}
+    merged_by_column = {}
     for name, (values, counts) in columns.items():
         least = Fraction(sum(counts)) / (1 + (spec.group_size - 1) * limit)
         rising = sorted((count, place) for place, count in enumerate(counts) if count)
         chosen: list[int] = []
-        held = 0
+        merged_records = 0
         for count, place in rising:
-            if count >= least and (not chosen or held >= least):
+            if count >= least and (not chosen or merged_records >= least):
                 break
             chosen.append(place)
-            held += count
+            merged_records += count
         if chosen:
             # With those that nobody has: that a value is among the merged must not tell that it occurs.
             chosen += [place for place, count in enumerate(counts) if not count]
             label = None if options.rare is Rare.SUPPRESS else _label(values)
-            found[name] = Merged(frozenset(values[place] for place in chosen), label)
-    return found
+            merged_by_column[name] = Merged(frozenset(values[place] for place in chosen), label)
+    return merged_by_column
 
 
 def _label(values: Sequence[Value]) -> str:

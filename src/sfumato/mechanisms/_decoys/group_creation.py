@@ -1,15 +1,16 @@
 """Which values share a decoy group: by wrapping around in many tranches, or by taking the fullest values first.
 
-`mixed` cuts the groups into tranches, each with an order of the values of its own. In a tranche the records stand in a
+`make_mixed_groups` cuts the groups into tranches, each with an order of the values of its own. In a tranche the
+records stand in a
 row, value after value, and the record at position p joins group p modulo the number of groups: a value with no more
 records than there are groups is in each group at most once, and records that are left over find a group without a
 search. Values then meet about as often as their frequencies say, whoever they are.
 
-`fullest_first` takes a record from each of the fullest values for every group. Ties decide which values meet: broken by
-the order of the domain they always bring the same values together, so that no estimator can tell those apart.
+`make_fullest_groups` takes a record from each of the fullest values for every group. Ties decide which values meet:
+broken by the order of the domain they always bring the same values together, so that no estimator can tell those apart.
 
-Source: Fu et al. 2014 after Xiao and Tao 2006 for `fullest_first`; residues are placed, not deleted. `mixed` is ours.
-Notation: gamma = group size, N = total.
+Source: Fu et al. 2014 after Xiao and Tao 2006 for `make_fullest_groups`; residues are placed, not deleted.
+`make_mixed_groups` is ours. Notation: gamma = group size, N = total.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ TIE_BITS = 20
 WORDS_AT_ONCE = 1 << 16
 
 
-def tranches_of(total: int, domain_size: int, group_size: int) -> int:
+def count_tranches(total: int, domain_size: int, group_size: int) -> int:
     """How many tranches to mix a table in."""
     return max(1, min(MOST_TRANCHES, total // group_size // LEAST_GROUPS, MOST_CELLS // domain_size))
 
 
-def mixed(counts: Sequence[int], group_size: int, orders: Indices) -> Groups:
+def make_mixed_groups(counts: Sequence[int], group_size: int, orders: Indices) -> Groups:
     """Wrap around in tranches: `orders` has an order of all values for each tranche, and a last one for the cut."""
-    held, number = np.array(counts, dtype=np.int64), len(orders) - 1
-    groups = int(held.sum()) // group_size
-    shares = _cut(held[orders[-1]], groups, number)
-    found: list[tuple[Sequence[int], int]] = []
+    value_counts, number = np.array(counts, dtype=np.int64), len(orders) - 1
+    groups = int(value_counts.sum()) // group_size
+    shares = _cut(value_counts[orders[-1]], groups, number)
+    group_runs: list[tuple[Sequence[int], int]] = []
     for tranche, order in enumerate(orders[:-1]):
-        mine = np.zeros_like(held)
+        mine = np.zeros_like(value_counts)
         mine[orders[-1]] = shares[tranche]
-        found += _wrapped(mine[order], order, len(range(tranche, groups, number)))
-    return Groups.of(found, len(counts))
+        group_runs += _wrap_values(mine[order], order, len(range(tranche, groups, number)))
+    return Groups.of(group_runs, len(counts))
 
 
 def _cut(counts: Indices, groups: int, tranches: int) -> Indices:
@@ -69,7 +70,7 @@ def _cut(counts: Indices, groups: int, tranches: int) -> Indices:
     return dealt(ends) - dealt(ends - counts)
 
 
-def _wrapped(counts: Indices, order: Indices, groups: int) -> list[tuple[Sequence[int], int]]:
+def _wrap_values(counts: Indices, order: Indices, groups: int) -> list[tuple[Sequence[int], int]]:
     """The runs of equal groups when values in this order go round the groups: they change where a value ends."""
     ends = np.cumsum(counts)
     cuts = np.array(sorted({0, *(ends % groups).tolist()}), dtype=np.int64)
@@ -81,20 +82,24 @@ def _wrapped(counts: Indices, order: Indices, groups: int) -> list[tuple[Sequenc
     return [(row[:size], int(length)) for row, size, length in zip(places.tolist(), sizes, lengths, strict=True)]
 
 
-def fullest_first(counts: Sequence[int], group_size: int, ties: Stream | None, most_runs: int = MOST_RUNS) -> Groups:
+def make_fullest_groups(
+    counts: Sequence[int], group_size: int, ties: Stream | None, most_runs: int = MOST_RUNS
+) -> Groups:
     """One record of each of the fullest values for every group; ties by a stream of words, or by place.
 
     Of a large table many equal groups are made at once, and values that differ by less are ties.
     """
-    held = np.array(counts, dtype=np.int64)
-    step = max(1, math.ceil(int(held.sum()) // group_size / most_runs))
-    breakers = _breakers(ties, len(counts))
+    remaining = np.array(counts, dtype=np.int64)
+    step = max(1, math.ceil(int(remaining.sum()) // group_size / most_runs))
+    breakers = _draw_tie_breakers(ties, len(counts))
     runs: list[tuple[list[int], int]] = []
-    while np.count_nonzero(held) >= group_size:
-        taken, length = _fullest(held, group_size, step, next(breakers))
+    while np.count_nonzero(remaining) >= group_size:
+        taken, length = _select_fullest(remaining, group_size, step, next(breakers))
         runs.append((taken.tolist(), length))
-        held[taken] -= length
-    for place in np.flatnonzero(held).tolist():  # what is left over joins the first of the smallest groups without it
+        remaining[taken] -= length
+    for place in np.flatnonzero(
+        remaining
+    ).tolist():  # what is left over joins the first of the smallest groups without it
         sizes = [len(members) if place not in members else math.inf for members, _ in runs]
         chosen = sizes.index(min(sizes))
         members, length = runs[chosen]
@@ -102,34 +107,34 @@ def fullest_first(counts: Sequence[int], group_size: int, ties: Stream | None, m
     return Groups.of(runs, len(counts))
 
 
-def _fullest(held: Indices, group_size: int, step: int, breaker: Indices) -> tuple[Indices, int]:
+def _select_fullest(remaining: Indices, group_size: int, step: int, breaker: Indices) -> tuple[Indices, int]:
     """The values of the next groups, and how many equal groups to make.
 
     Several, if no value then holds more than its part of what is left; else one, of the values that are fullest.
     """
     for unit in (step, 1):
-        ranked = (held // unit << TIE_BITS) + breaker
+        ranked = (remaining // unit << TIE_BITS) + breaker
         taken = np.argpartition(ranked, -group_size)[-group_size:]
-        length = min(unit, int(held[taken].min()))
-        after = held.copy()
+        length = min(unit, int(remaining[taken].min()))
+        after = remaining.copy()
         after[taken] -= length
         if unit == 1 or (length and group_size * int(after.max()) <= int(after.sum())):
             break
     return taken, length
 
 
-def _breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
+def _draw_tie_breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
     """A number for each value, for every run: the larger one wins a tie. Without a stream the first values win."""
     start, rows = 0, max(1, WORDS_AT_ONCE // size)
     while True:
         if ties is None:
             yield np.arange(size)[::-1]
         else:
-            words = ties.words(start, rows * size) >> np.uint64(64 - TIE_BITS)
-            yield from words.astype(np.int64).reshape(rows, size)
+            random_words = ties.words(start, rows * size) >> np.uint64(64 - TIE_BITS)
+            yield from random_words.astype(np.int64).reshape(rows, size)
             start += rows * size
 
 
-def shuffled_orders(words: npt.NDArray[np.uint64], size: int) -> Indices:
+def shuffle_orders(random_words: npt.NDArray[np.uint64], size: int) -> Indices:
     """Orders of `size` values, a row each, from as many random words."""
-    return np.argsort(words.reshape(-1, size), axis=1, kind="stable")
+    return np.argsort(random_words.reshape(-1, size), axis=1, kind="stable")

@@ -30,10 +30,10 @@ class Joint:
     @cached_property
     def shares(self) -> Floats:
         """The shares of all combinations if the columns were unrelated."""
-        found = np.ones(())
+        products = np.ones(())
         for law in self.laws:
-            found = np.multiply.outer(found, law.shares)
-        return np.asarray(found)
+            products = np.multiply.outer(products, law.shares)
+        return np.asarray(products)
 
     def solve(self, wanted: Floats) -> Floats:
         """What a record adds, by the combination it shows."""
@@ -65,24 +65,24 @@ class Joint:
         if key not in self._composed:  # many values are asked of the same records
             if len(self._composed) >= MOST_COMPOSED:
                 self._composed.clear()
-            held = counts.sum() * self.shares
+            expected_counts = counts.sum() * self.shares
             for _ in range(COMPOSITION_STEPS):
-                expected = self.shown(held)
+                expected = self.shown(expected_counts)
                 ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
-                held = held * self.mean(ratio)
-            self._composed[key] = np.asarray(held)
+                expected_counts = expected_counts * self.mean(ratio)
+            self._composed[key] = np.asarray(expected_counts)
         return self._composed[key]
 
     def amplification(self, wanted: Mask) -> float:
         """How much noise is amplified for the wanted combinations at most: the product over the columns."""
-        found = 1.0
+        product = 1.0
         for law, places in zip(self.laws, np.nonzero(wanted), strict=True):
             chosen = np.unique(places)[:MOST_AMPLIFIED]
             single = np.zeros((len(chosen), len(law.shares)))
             single[np.arange(len(chosen)), chosen] = 1.0
             undone = law.solve(single)[np.arange(len(chosen)), chosen]
-            found *= float(np.abs(undone).max(initial=0.0))
-        return found
+            product *= float(np.abs(undone).max(initial=0.0))
+        return product
 
     def tells(self, wanted: Floats) -> bool:
         """Whether what records show tells anything of the wanted numbers."""

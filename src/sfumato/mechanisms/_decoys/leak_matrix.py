@@ -23,7 +23,12 @@ from sfumato._core.arrays import Floats, Indices, Mask
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
 from sfumato.mechanisms._decoys.decoy_groups import Groups
-from sfumato.mechanisms._decoys.group_creation import fullest_first, mixed, shuffled_orders, tranches_of
+from sfumato.mechanisms._decoys.group_creation import (
+    count_tranches,
+    make_fullest_groups,
+    make_mixed_groups,
+    shuffle_orders,
+)
 
 NEAR = 1e-6
 """A value whose share is nearer than this to the largest possible one is taken to be in every group."""
@@ -45,13 +50,15 @@ class Creation(StrEnum):
     ANATOMY = "anatomy"
 
 
-def created(counts: list[int], group_size: int, creation: Creation, draws: Draws, purpose: str) -> Groups:
+def create_groups(counts: list[int], group_size: int, creation: Creation, draws: Draws, purpose: str) -> Groups:
     """Make the groups of a table; everything random in them follows from the key."""
     stream = draws.stream(f"{purpose}/groups")
     if creation is Creation.MIXED:
-        tranches = tranches_of(sum(counts), len(counts), group_size) + 1
-        return mixed(counts, group_size, shuffled_orders(stream.words(0, tranches * len(counts)), len(counts)))
-    return fullest_first(counts, group_size, stream if creation is Creation.ANATOMY_RANDOM else None)
+        tranches = count_tranches(sum(counts), len(counts), group_size) + 1
+        return make_mixed_groups(
+            counts, group_size, shuffle_orders(stream.words(0, tranches * len(counts)), len(counts))
+        )
+    return make_fullest_groups(counts, group_size, stream if creation is Creation.ANATOMY_RANDOM else None)
 
 
 class DecoyLaw(Protocol):
@@ -157,7 +164,7 @@ class EvenLaw:
             "solve_diagonal": self._inverse,
             "solve_left": np.ones(len(self.shares)),
             "solve_right": self.shares * (1 - self._inverse),
-            **_lost(np.ones(len(self.shares)), np.eye(len(self.shares))[:, ~self.is_told]),
+            **_describe_lost_directions(np.ones(len(self.shares)), np.eye(len(self.shares))[:, ~self.is_told]),
         }
 
 
@@ -187,45 +194,47 @@ class FittedLaw:
     def _fitted(self) -> tuple[Floats, Floats, Floats]:
         """s, s by the share of the value, and what a record keeps of its own beyond its part of s."""
         shares = np.minimum(self.shares, (1 - NEAR) / self.group_size)
-        met, total = fitted(shares * (1 - 1 / self.group_size))
+        met, total = fit_meetings(shares * (1 - 1 / self.group_size))
         by_share = (1 - 1 / self.group_size) / np.maximum(total - met, TINY)
         return met, by_share, 1 / self.group_size - met * by_share
 
     def solve(self, wanted: Floats) -> Floats:
         """By the inverse of a diagonal matrix and one of rank one (Sherman and Morrison)."""
-        met, by_share, kept = self._fitted
-        kept = np.where(np.abs(kept) < TINY, TINY, kept)
-        scale = (wanted / kept * met).sum(axis=-1, keepdims=True) / (1 + float((by_share / kept * met).sum()))
-        return np.asarray((wanted - by_share * scale) / kept)
+        met, by_share, diagonal = self._fitted
+        diagonal = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
+        scale = (wanted / diagonal * met).sum(axis=-1, keepdims=True) / (1 + float((by_share / diagonal * met).sum()))
+        return np.asarray((wanted - by_share * scale) / diagonal)
 
     def mean(self, numbers: Floats) -> Floats:
         """The average of the numbers that a record of each value shows."""
-        met, by_share, kept = self._fitted
-        return np.asarray(kept * numbers + by_share * (numbers * met).sum(axis=-1, keepdims=True))
+        met, by_share, diagonal = self._fitted
+        return np.asarray(diagonal * numbers + by_share * (numbers * met).sum(axis=-1, keepdims=True))
 
     def shown(self, held: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
-        met, by_share, kept = self._fitted
-        return np.asarray(kept * held + met * (held * by_share).sum(axis=-1, keepdims=True))
+        met, by_share, diagonal = self._fitted
+        return np.asarray(diagonal * held + met * (held * by_share).sum(axis=-1, keepdims=True))
 
     def twin(self) -> Json:
         """A diagonal and two vectors; if anything is lost, all is."""
-        met, by_share, kept = self._fitted
-        not_zero = np.where(np.abs(kept) < TINY, TINY, kept)
-        nothing = np.zeros((len(kept), 0))
+        met, by_share, diagonal = self._fitted
+        not_zero = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
+        nothing = np.zeros((len(diagonal), 0))
         return {
             "shares": self.shares,
-            "mean_diagonal": kept,
+            "mean_diagonal": diagonal,
             "mean_left": by_share,
             "mean_right": met,
             "solve_diagonal": 1 / not_zero,
             "solve_left": -by_share / not_zero / (1 + float((by_share / not_zero * met).sum())),
             "solve_right": met / not_zero,
-            **_lost(np.ones(len(kept)), nothing, tells_nothing=not self.tells(np.ones(len(kept)))),
+            **_describe_lost_directions(
+                np.ones(len(diagonal)), nothing, tells_nothing=not self.tells(np.ones(len(diagonal)))
+            ),
         }
 
 
-def fitted(others: Floats) -> tuple[Floats, float]:
+def fit_meetings(others: Floats) -> tuple[Floats, float]:
     """The s with s (S - s) = others for each value, and their sum S; by halving the range of S.
 
     Of the two roots for s it is the smaller one, but for the most frequent value if that is in most groups.
@@ -239,10 +248,10 @@ def fitted(others: Floats) -> tuple[Floats, float]:
     is_in_most = float(roots(least).sum()) < least
 
     def met(total: float) -> Floats:
-        found = roots(total)
+        solutions = roots(total)
         if is_in_most:
-            found[top] = total - found[top]
-        return found
+            solutions[top] = total - solutions[top]
+        return solutions
 
     low, high = least, 2 * least
     sign = 1 if is_in_most else -1
@@ -273,30 +282,30 @@ class GroupLaw:
 
     @cached_property
     def _transition(self) -> Floats:
-        held = np.where(self.counts > 0, self.counts, 1.0)
-        found = self.meeting / held[:, None]
+        divisors = np.where(self.counts > 0, self.counts, 1.0)
+        matrix = self.meeting / divisors[:, None]
         absent = np.flatnonzero(self.counts == 0)
-        found[absent, absent] = 1.0
-        return np.asarray(found)
+        matrix[absent, absent] = 1.0
+        return np.asarray(matrix)
 
     @cached_property
     def _directions(self) -> tuple[Floats, Floats, Floats]:
         """Decoys are reversible, so on the scale of the counts the matrix is symmetric, with eigenvalues up to 1."""
         roots = np.sqrt(np.where(self.counts > 0, self.counts, 1.0))
-        kept, directions = np.linalg.eigh(self._transition * roots[:, None] / roots)
-        return kept, directions, roots
+        eigenvalues, directions = np.linalg.eigh(self._transition * roots[:, None] / roots)
+        return eigenvalues, directions, roots
 
     @cached_property
     def _inverse(self) -> Floats:
-        kept, directions, roots = self._directions
-        inverse = np.divide(1.0, kept, out=np.zeros_like(kept), where=np.abs(kept) > SINGULAR)
+        eigenvalues, directions, roots = self._directions
+        inverse = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=np.abs(eigenvalues) > SINGULAR)
         return np.asarray((directions * inverse) @ directions.T * roots / roots[:, None])
 
     def tells(self, wanted: Floats) -> bool:
         """Whether no direction that was lost has part in what is wanted."""
-        kept, directions, roots = self._directions
+        eigenvalues, directions, roots = self._directions
         scaled = wanted * roots
-        lost = scaled @ directions[:, np.abs(kept) <= SINGULAR]
+        lost = scaled @ directions[:, np.abs(eigenvalues) <= SINGULAR]
         return float(np.abs(lost).max(initial=0.0)) <= math.sqrt(SINGULAR) * float(np.abs(scaled).max(initial=0.0))
 
     def solve(self, wanted: Floats) -> Floats:
@@ -313,17 +322,17 @@ class GroupLaw:
 
     def twin(self) -> Json:
         """Matrices, and the directions that are lost."""
-        kept, directions, roots = self._directions
+        eigenvalues, directions, roots = self._directions
         return {
             "shares": self.shares,
             "mean_matrix": self._transition,
             "solve_matrix": self._inverse,
             "spread": self.spread,
-            **_lost(roots, directions[:, np.abs(kept) <= SINGULAR]),
+            **_describe_lost_directions(roots, directions[:, np.abs(eigenvalues) <= SINGULAR]),
         }
 
 
-def _lost(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> Json:
+def _describe_lost_directions(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> Json:
     """What a script is told of directions that are lost, on the scale of the roots."""
     return {
         "roots": roots,
@@ -340,7 +349,7 @@ def group_law(counts: Indices, group_size: int, creation: Creation) -> GroupLaw:
 
 @lru_cache(maxsize=16)
 def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
-    capped = capped_counts(np.frombuffer(counts, dtype=np.int64), group_size)
+    capped = cap_counts(np.frombuffer(counts, dtype=np.int64), group_size)
     # Everybody who holds the release comes to the same groups: what is random in them follows from its histogram.
     draws = Draws(hashlib.sha256(counts).digest(), is_test=True)
     times = 1 if creation is Creation.ANATOMY else RECOMPUTATIONS
@@ -348,7 +357,7 @@ def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
         times = MORE_RECOMPUTATIONS
     mean, squares = np.zeros((2, len(capped), len(capped)))
     for number in range(times):
-        met = created(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").meeting()
+        met = create_groups(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").meeting()
         mean += met / times
         squares += met**2 / times
     # The true groups differ from the mean of others as one does, and as that mean does.
@@ -356,40 +365,42 @@ def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
     return GroupLaw(mean, capped.astype(np.float64), spread)
 
 
-def capped_counts(counts: Indices, group_size: int) -> Indices:
+def cap_counts(counts: Indices, group_size: int) -> Indices:
     """The published counts, moved to where groups can be made of them: no value has more than its part.
 
     By chance a value may be published too often; what it has too much goes to the others, evenly.
     """
-    found = counts.copy()
+    capped = counts.copy()
     most = int(counts.sum()) // group_size
-    while (excess := int(np.maximum(found - most, 0).sum())) > 0:
-        found = np.minimum(found, most)
-        free = np.flatnonzero((found < most) & (counts > 0))
+    while (excess := int(np.maximum(capped - most, 0).sum())) > 0:
+        capped = np.minimum(capped, most)
+        free = np.flatnonzero((capped < most) & (counts > 0))
         if not len(free):
-            free = np.flatnonzero(found < most)
+            free = np.flatnonzero(capped < most)
         if not len(free):
             break  # all are full: what is left over would be in no group
         more, rest = divmod(excess, len(free))
-        found[free] += more
-        found[free[:rest]] += 1
-    return found
+        capped[free] += more
+        capped[free[:rest]] += 1
+    return capped
 
 
-def closed_variances(held: Floats, group_size: int, creation: Creation, rows: Floats, counts: Floats) -> Floats:
-    """The variance of the closed form of each value, which `held` records hold, if `counts` of `rows` rows hold it.
+def compute_closed_variances(
+    true_counts: Floats, group_size: int, creation: Creation, rows: Floats, counts: Floats
+) -> Floats:
+    """The variance of the closed form of each value of `true_counts` records, if `counts` of `rows` rows hold it.
 
     Where the same values always meet, none is known of counts of some people.
     """
-    total = held.sum()
-    own, other = EvenLaw(held / total, group_size).record_variances
+    total = true_counts.sum()
+    own, other = EvenLaw(true_counts / total, group_size).record_variances
     selected = np.clip(rows / total, 0.0, 1.0)
     noise = own * counts + other * (rows - counts)
-    found = np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / group_size))
-    return np.where(rows < total, np.nan, found) if creation is Creation.ANATOMY else found
+    variances = np.asarray((1 - selected) * noise + selected**2 * true_counts * (1 - 1 / group_size))
+    return np.where(rows < total, np.nan, variances) if creation is Creation.ANATOMY else variances
 
 
-def even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:
+def compute_even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:
     """What a record adds to the variance of the closed form among few of the records, if values are equally frequent.
 
     Given how many values each column has; None where there are several columns.

@@ -22,7 +22,7 @@ def leak(count: int, total: int, group_size: int) -> Fraction:
 
     The paper's f / N counts the value's own seat in its groups, and is right only where γ f = N.
     """
-    count, total, group_size = _eligible(count, total, group_size)
+    count, total, group_size = _check_arguments(count, total, group_size)
     return Fraction(count * (group_size - 1), group_size * (total - count))
 
 
@@ -32,7 +32,7 @@ def likelihood_ratio(count: int, total: int, group_size: int) -> Fraction:
     It multiplies the odds of the value for whoever sees it published, so a rare value is nearly given away. It has no
     bound over all tables, and it is a mean over the records without the value: some other values may never meet it.
     """
-    count, total, group_size = _eligible(count, total, group_size)
+    count, total, group_size = _check_arguments(count, total, group_size)
     if not count:
         raise SpecError("a value that no record has is never published, and has no likelihood ratio.")
     return Fraction(total - count, (group_size - 1) * count)
@@ -58,7 +58,7 @@ def largest_group_size(counts: Sequence[int]) -> int:
     return sum(operator.index(count) for count in counts) // most if most else 0
 
 
-def _eligible(count: int, total: int, group_size: int) -> tuple[int, int, int]:
+def _check_arguments(count: int, total: int, group_size: int) -> tuple[int, int, int]:
     check_group_size(group_size)
     count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
     if not total or not 0 <= count * group_size <= total:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato._core.cell_values import Value, example_value, parts
-from sfumato._core.markdown import as_code
+from sfumato._core.cell_values import Value, choose_example_value, split_value
+from sfumato._core.markdown import format_as_code
 from sfumato._records import Naming
-from sfumato._records.sql_quoting import equals, plain_name
-from sfumato._terminal_safe import printable
+from sfumato._records.sql_quoting import quote_if_needed, write_equality
+from sfumato._terminal_safe import escape_unprintable
 
 _BY_HAND = """\
 With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
@@ -21,8 +21,8 @@ condition on the public columns in place of `true`:
     FROM whole, selected"""
 
 
-def manual_sql(naming: Naming, values: Sequence[Value], group_size: int, data: str) -> str:
+def format_closed_form(naming: Naming, values: Sequence[Value], group_size: int, data: str) -> str:
     """Write the closed form for the first sensitive column: R phi + (y - R phi) / d."""
-    column, (example, *_) = naming.sensitive[0], parts(example_value(values))
-    held = printable(f"COUNT(*) FILTER (WHERE {equals(plain_name(column), example)})")
-    return _BY_HAND.format(column=as_code(column), shown=held, size=group_size, data=data)
+    column, (example, *_) = naming.sensitive[0], split_value(choose_example_value(values))
+    count_expression = escape_unprintable(f"COUNT(*) FILTER (WHERE {write_equality(quote_if_needed(column), example)})")
+    return _BY_HAND.format(column=format_as_code(column), shown=count_expression, size=group_size, data=data)

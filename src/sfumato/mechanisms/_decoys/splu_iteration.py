@@ -16,8 +16,8 @@ import numpy as np
 
 from sfumato._core.arrays import Counts, Floats, Indices
 from sfumato._records.tally import Tally
-from sfumato.mechanisms._decoys.decoy_estimation import DecoyDesign, axes_of, whole_of
-from sfumato.mechanisms._randomized_response.estimators import without_error
+from sfumato.mechanisms._decoys.decoy_estimation import DecoyDesign, count_published_values, find_axes
+from sfumato.mechanisms._randomized_response.estimators import make_moments_without_error
 from sfumato.mechanisms.estimator import Moments
 
 STOP = 0.01
@@ -26,45 +26,47 @@ MOST_TABLES = 1 << 16
 """So many tables are iterated at once."""
 
 
-def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """The iteration of the paper with its 1% rule, one for each wanted value; biased, for comparison only.
 
     Of several sensitive columns it looks at those that the question is about, and takes a value of each.
     """
-    found = [without_error(np.zeros(len(tally)), tally) for _ in wanted]
+    moments = [make_moments_without_error(np.zeros(len(tally)), tally) for _ in wanted]
     alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}  # the sets of wanted values, by what they are about
     for number, places in enumerate(wanted):
         theta = np.zeros(math.prod(design.sizes))
         theta[places] = 1.0
-        if axes := axes_of(design.sizes, [theta]):
+        if axes := find_axes(design.sizes, [theta]):
             first = tuple(slice(None) if axis in axes else 0 for axis in range(len(design.sizes)))
             alike.setdefault(axes, []).append((number, np.argwhere(theta.reshape(design.sizes)[first])))
         else:
-            found[number] = Moments.exact(tally.rows * theta[0])
+            moments[number] = Moments.exact(tally.rows * theta[0])
     for axes, sets in alike.items():
         rest = tuple(1 + axis for axis in range(len(design.sizes)) if axis not in axes)
-        counts = np.concatenate([tally.counts, whole_of(tally)[np.newaxis]])
+        counts = np.concatenate([tally.counts, count_published_values(tally)[np.newaxis]])
         margins = counts.reshape(-1, *design.sizes).sum(axis=rest)
-        held = _held(margins[:-1], margins[-1:], np.concatenate([values for _, values in sets]), design.group_size)
-        parts = np.split(held, np.cumsum([len(values) for _, values in sets])[:-1], axis=1)
+        estimates = _estimate_counts(
+            margins[:-1], margins[-1:], np.concatenate([values for _, values in sets]), design.group_size
+        )
+        parts = np.split(estimates, np.cumsum([len(values) for _, values in sets])[:-1], axis=1)
         for (number, _), part in zip(sets, parts, strict=True):
-            found[number] = without_error(part.sum(axis=1), tally)
-    return found
+            moments[number] = make_moments_without_error(part.sum(axis=1), tally)
+    return moments
 
 
-def _held(lines: Counts, whole: Counts, values: Indices, group_size: int) -> Floats:
+def _estimate_counts(lines: Counts, whole: Counts, values: Indices, group_size: int) -> Floats:
     """For each line of selected records and each value how many hold it; a value has a place in each column."""
     columns = values.shape[1]
-    found, step = np.zeros((len(lines), len(values))), max(1, MOST_TABLES // len(values))
+    estimates, step = np.zeros((len(lines), len(values))), max(1, MOST_TABLES // len(values))
     for start in range(0, len(lines), step):
         part = slice(start, start + step)
-        inside = _states(lines[part], values)
-        states = np.concatenate([_states(whole, values) - inside, inside], axis=2)
-        found[part] = iterated(states.astype(np.float64), (group_size,) * columns)[0][..., -1]
-    return found
+        inside = _count_states(lines[part], values)
+        states = np.concatenate([_count_states(whole, values) - inside, inside], axis=2)
+        estimates[part] = run_iteration(states.astype(np.float64), (group_size,) * columns)[0][..., -1]
+    return estimates
 
 
-def _states(counts: Counts, values: Indices) -> Counts:
+def _count_states(counts: Counts, values: Indices) -> Counts:
     """For each line and value: how many records show its part of each column, or do not, numbered by bits."""
     columns = range(values.shape[1])
     shown = []
@@ -72,14 +74,14 @@ def _states(counts: Counts, values: Indices) -> Counts:
         margin = counts.sum(axis=tuple(1 + column for column in columns if not bits[column]))
         chosen = tuple(values[:, column] for column in columns if bits[column])
         shown.append(margin[:, *chosen] if chosen else np.repeat(margin[:, np.newaxis], len(values), axis=1))
-    found = np.stack(shown, axis=2)
+    states = np.stack(shown, axis=2)
     for column in columns:
-        either = found.reshape(len(counts) * len(values), 1 << column, 2, -1)
+        either = states.reshape(len(counts) * len(values), 1 << column, 2, -1)
         either[:, :, 0] -= either[:, :, 1]
-    return found
+    return states
 
 
-def iterated(
+def run_iteration(
     shown: Floats, group_sizes: Sequence[int], stop: float = STOP, most_rounds: int = MOST_ROUNDS
 ) -> tuple[Floats, Counts]:
     """What the states of each table are by the printed iteration, and after how many rounds it stopped.
@@ -87,39 +89,39 @@ def iterated(
     The states of a table are in the last axis. Tables that have stopped are left alone while others go on.
     """
     tables = shown.reshape(-1, shown.shape[-1]).astype(np.float64)
-    held, rounds = tables.copy(), np.full(len(tables), most_rounds)
+    estimates, rounds = tables.copy(), np.full(len(tables), most_rounds)
     moving: Indices = np.arange(len(tables))
     for number in range(1, most_rounds + 1):
-        before, seen = held[moving], tables[moving]
-        chances = _chances(before, group_sizes)
-        expected, told = before, np.zeros_like(before)
-        for bit, (leak, kept) in enumerate(chances):
-            expected = _along(bit, expected, ((1 - leak, leak), (1 - kept, kept)))
-        np.divide(seen, expected, out=told, where=seen > 0)
-        for bit, (leak, kept) in enumerate(chances):
-            told = _along(bit, told, ((1 - leak, 1 - kept), (leak, kept)))
-        after = before * told
+        before, published = estimates[moving], tables[moving]
+        chances = _compute_chances(before, group_sizes)
+        expected, factors = before, np.zeros_like(before)
+        for bit, (leak, retention) in enumerate(chances):
+            expected = _apply_along_bit(bit, expected, ((1 - leak, leak), (1 - retention, retention)))
+        np.divide(published, expected, out=factors, where=published > 0)
+        for bit, (leak, retention) in enumerate(chances):
+            factors = _apply_along_bit(bit, factors, ((1 - leak, 1 - retention), (leak, retention)))
+        after = before * factors
         is_moving = (np.abs(after - before) > stop * before).any(axis=1)
-        held[moving] = after
+        estimates[moving] = after
         rounds[moving[~is_moving]] = number
         moving = moving[is_moving]
         if not len(moving):
             break
-    return held.reshape(shown.shape), rounds.reshape(shown.shape[:-1])
+    return estimates.reshape(shown.shape), rounds.reshape(shown.shape[:-1])
 
 
-def _chances(held: Floats, group_sizes: Sequence[int]) -> list[tuple[Floats, float]]:
+def _compute_chances(true_counts: Floats, group_sizes: Sequence[int]) -> list[tuple[Floats, float]]:
     """The printed chances to show a value, of each table's other records and of its own, for each sensitive value."""
-    total = np.maximum(held.sum(axis=1), 1.0)
-    found = []
+    total = np.maximum(true_counts.sum(axis=1), 1.0)
+    chances = []
     for bit, group_size in enumerate(group_sizes):
         # Not what the leak is: a record has no seat in its own group but one.
-        leak = held.reshape(len(held), 2 << bit, 2, -1)[:, :, 1].sum(axis=(1, 2)) / total
-        found.append((leak[:, np.newaxis, np.newaxis], 1 / group_size))
-    return found
+        leak = true_counts.reshape(len(true_counts), 2 << bit, 2, -1)[:, :, 1].sum(axis=(1, 2)) / total
+        chances.append((leak[:, np.newaxis, np.newaxis], 1 / group_size))
+    return chances
 
 
-def _along(bit: int, tables: Floats, chances: Sequence[Sequence[Floats | float]]) -> Floats:
+def _apply_along_bit(bit: int, tables: Floats, chances: Sequence[Sequence[Floats | float]]) -> Floats:
     """Go by a matrix from the states of each table without a sensitive value to those with it; the condition stays."""
     states = tables.reshape(len(tables), 2 << bit, 2, -1)
     without, having = states[:, :, 0], states[:, :, 1]

@@ -42,22 +42,22 @@ NOTE = (
 )
 
 
-def pulled(values: Floats, noise: Floats, expected: Floats) -> Floats:
+def shrink_counts(values: Floats, noise: Floats, expected: Floats) -> Floats:
     """Pull the counts of each line towards what they typically are, the more of how they vary is noise; none below 0.
 
     Lines are conditions, columns values; `noise` is the variance of each count less what is expected. How often a value
     is there beside what is expected is skew: few are there much more often, and most a little less. What is typical is
     the median of a gamma law with the same mean and variance (Wilson and Hilferty 1931).
     """
-    signal = _spreads(values, noise, expected)[:, np.newaxis] * expected**POWER
+    signal = _estimate_spreads(values, noise, expected)[:, np.newaxis] * expected**POWER
     relative = np.divide(signal, expected**2, out=np.zeros_like(signal), where=expected > TINY)
     typical = expected * np.maximum(1 - relative / 9, 0.0) ** 3
     both = signal + noise
-    kept = np.divide(signal, both, out=np.ones_like(both), where=both > 0)
-    return np.asarray(np.maximum(typical + (values - typical) * kept, 0.0))
+    signal_share = np.divide(signal, both, out=np.ones_like(both), where=both > 0)
+    return np.asarray(np.maximum(typical + (values - typical) * signal_share, 0.0))
 
 
-def _spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
+def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
     """By how much the counts of each line vary beyond noise: the mean of ((x - e)² - V) / e^POWER, by its precision.
 
     Never less than the standard error that this mean has if there is nothing but noise: of few values little is learnt,
@@ -65,27 +65,27 @@ def _spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
     """
     is_told = expected > TINY
     scale = np.where(is_told, expected, 1.0) ** POWER
-    known = np.where(is_told, np.maximum(noise, TINY) / scale, np.inf)
+    scaled_noise = np.where(is_told, np.maximum(noise, TINY) / scale, np.inf)
     excess = np.where(is_told, ((values - expected) ** 2 - noise) / scale, 0.0)
-    found, has_any = np.zeros(len(values)), is_told.any(axis=1)
+    spreads, has_any = np.zeros(len(values)), is_told.any(axis=1)
     for _ in range(ROUNDS):
-        weights = 1 / (known + found[:, np.newaxis]) ** 2
-        found = np.maximum((weights * excess).sum(axis=1) / np.where(has_any, weights.sum(axis=1), 1.0), 0.0)
-    return np.maximum(found, np.sqrt(2 / np.where(has_any, (1 / known**2).sum(axis=1), np.inf)))
+        weights = 1 / (scaled_noise + spreads[:, np.newaxis]) ** 2
+        spreads = np.maximum((weights * excess).sum(axis=1) / np.where(has_any, weights.sum(axis=1), 1.0), 0.0)
+    return np.maximum(spreads, np.sqrt(2 / np.where(has_any, (1 / scaled_noise**2).sum(axis=1), np.inf)))
 
 
-def shrunk(unbiased: Method[DesignT], chances: Callable[[DesignT], Chances]) -> Method[DesignT]:
+def make_shrunk_method(unbiased: Method[DesignT], chances: Callable[[DesignT], Chances]) -> Method[DesignT]:
     """A way to estimate beside an unbiased one, where every value of a record is shown by the same chances."""
     return Method(
         "shrunk towards the shares of the whole release (empirical Bayes), biased",
         unbiased.assumption,
-        partial(_counted, unbiased, chances),
+        partial(_estimate_counts, unbiased, chances),
         needs_whole=True,
         note=NOTE,
     )
 
 
-def _counted(
+def _estimate_counts(
     unbiased: Method[DesignT],
     chances: Callable[[DesignT], Chances],
     design: DesignT,
@@ -93,18 +93,18 @@ def _counted(
     wanted: Sequence[Indices],
 ) -> list[Moments]:
     """The counts of single values, pulled and added up; none further from the unbiased count than the limit."""
-    singles = _singles(chances(design), tally)
-    found = []
+    singles = _estimate_single_values(chances(design), tally)
+    estimates = []
     for places, moments in zip(wanted, unbiased.count(design, tally, wanted), strict=True):
         nearest = np.clip(moments.value, moments.least, moments.most)
         reach = MOST_ERRORS * np.sqrt(np.maximum(moments.base + moments.slope * nearest, 0.0))
         value = np.clip(singles[:, places].sum(axis=1), moments.value - reach, moments.value + reach)
         value = np.clip(value, moments.least, moments.most)
-        found.append(replace(moments, value=value, unbiased=moments.value))
-    return found
+        estimates.append(replace(moments, value=value, unbiased=moments.value))
+    return estimates
 
 
-def _singles(chances: Chances, tally: Tally) -> Floats:
+def _estimate_single_values(chances: Chances, tally: Tally) -> Floats:
     """For each condition the count of every value, pulled towards its share of all records.
 
     What is expected comes from the same release, and errs with the count: of the noise of x, x - e has 1 - R/N.
@@ -116,6 +116,6 @@ def _singles(chances: Chances, tally: Tally) -> Floats:
     positive = np.maximum(tally.whole.counts[0] - total * other, 0.0)
     expected = rows * positive / max(float(positive.sum()), TINY)
     values = (tally.counts - rows * other) / gain
-    held = np.clip(values, 0.0, rows)
-    noise = (held * own * (1 - own) + (rows - held) * other * (1 - other)) / gain**2
-    return pulled(values, noise * np.maximum(1 - rows / total, 0.0), expected)
+    clipped_counts = np.clip(values, 0.0, rows)
+    noise = (clipped_counts * own * (1 - own) + (rows - clipped_counts) * other * (1 - other)) / gain**2
+    return shrink_counts(values, noise * np.maximum(1 - rows / total, 0.0), expected)

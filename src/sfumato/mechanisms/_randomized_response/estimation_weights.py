@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato._core.arrays import Floats, Indices
 from sfumato._records.tally import Holdings, Tally
-from sfumato.mechanisms._randomized_response.inverse_estimation import unmixed
+from sfumato.mechanisms._randomized_response.inverse_estimation import compute_unbiased_weights
 from sfumato.mechanisms._randomized_response.operators import Operator
 from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin, Weights
 
@@ -52,12 +52,12 @@ class Weighing(ABC):
 
     def set_variances(self, held: Floats, sets: Sequence[Indices], size: int) -> Floats:
         """The variance of the count of each set of the places of a domain, if so many records have each entry."""
-        found = []
+        variances = []
         for places in sets:
             theta = np.zeros(size)
             theta[places] = 1.0
-            found.append(float(self.spread(theta) @ held))
-        return np.array(found)
+            variances.append(float(self.spread(theta) @ held))
+        return np.array(variances)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class CoinWeights(Weighing):
 
     def unbiased(self, scores: Floats) -> Weights:
         """The inverse of the operator, a weight for each entry."""
-        return self._shown(unmixed(self.operator, scores))
+        return self._shown(compute_unbiased_weights(self.operator, scores))
 
     def spread(self, theta: Floats) -> Floats:
         """V(y) = q_y (sum of w² over the cell) + p_y w_y² - theta_y².
@@ -82,7 +82,7 @@ class CoinWeights(Weighing):
         operator = self.operator
         scores = self.entries(theta)
         scores = scores - scores[..., operator.first[operator.cells]]
-        squares = unmixed(operator, scores) ** 2
+        squares = compute_unbiased_weights(operator, scores) ** 2
         sums = np.add.reduceat(squares, operator.first, axis=-1)[..., operator.cells]
         return np.asarray(np.maximum(operator.swap * sums + operator.retention * squares - scores**2, 0.0))
 
@@ -132,8 +132,8 @@ class SetWeights(Weighing):
             chance * number * (others - number)
             for chance, number in ((self.hold, self.members - 1), (1 - self.hold, self.members))
         ) / max(others - 1, 1)
-        found = drawn * np.maximum(scatter, 0.0) + self.hold * (1 - self.hold) * (scores - mean) ** 2
-        return np.asarray(found / (self.hold - self.other) ** 2)
+        variances = drawn * np.maximum(scatter, 0.0) + self.hold * (1 - self.hold) * (scores - mean) ** 2
+        return np.asarray(variances / (self.hold - self.other) ** 2)
 
     def range(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score of all."""
@@ -149,13 +149,13 @@ def total(weighing: Weighing, pieces: Sequence[Piece]) -> Moments:
         value += weighing.weights(piece.theta).of(piece.first)
         variance += weighing.unbiased(spread).of(piece.second)
         floor += weighing.range(spread)[0].of(piece.second)
-    least, most = certain(weighing, pieces)
+    least, most = compute_certain_bounds(weighing, pieces)
     return Moments.of(value, max(variance, floor, 0.0), 0.0, most, least)
 
 
-def weighed(  # noqa: PLR0913, PLR0917 - a method in its parts
+def make_weighted_method(  # noqa: PLR0913, PLR0917 - a method in its parts
     weighing: Callable[[DesignT], Weighing],
-    words: str,
+    label: str,
     assumption: str,
     count: Callable[[DesignT, Tally, Sequence[Indices]], list[Moments]],
     needs_hits_only: Callable[[DesignT], bool] | None = None,
@@ -163,7 +163,7 @@ def weighed(  # noqa: PLR0913, PLR0917 - a method in its parts
 ) -> Method[DesignT]:
     """The unbiased way to estimate of a design whose records have weights: sums and weights are the same for all."""
     return Method(
-        words,
+        label,
         assumption,
         count,
         total=lambda design, pieces: total(weighing(design), pieces),
@@ -173,18 +173,18 @@ def weighed(  # noqa: PLR0913, PLR0917 - a method in its parts
     )
 
 
-def of_sets(weighing: Weighing, counts: Sequence[int], share: float, sets: Sequence[Indices]) -> Floats:
+def compute_set_variances(weighing: Weighing, counts: Sequence[int], share: float, sets: Sequence[Indices]) -> Floats:
     """The exact variance of the count of each set of values, if a share of the records of each value is counted."""
     return weighing.set_variances(share * np.array(counts, dtype=np.float64), sets, len(counts))
 
 
-def of_records(records: tuple[Floats, Floats], rows: Floats, counts: Floats) -> Floats:
+def compute_count_variances(records: tuple[Floats, Floats], rows: Floats, counts: Floats) -> Floats:
     """The variance of the count of each value, from those of a record that has it and of one that does not."""
     own, other = records
     return own * counts + other * (rows - counts)
 
 
-def certain(weighing: Weighing, pieces: Sequence[Piece]) -> tuple[float, float]:
+def compute_certain_bounds(weighing: Weighing, pieces: Sequence[Piece]) -> tuple[float, float]:
     """Between what the sum must lie, whoever holds what."""
     if not all(piece.has_bounds for piece in pieces):
         return -math.inf, math.inf

@@ -12,14 +12,14 @@ import numpy as np
 
 from sfumato._core.arrays import Floats, Indices
 from sfumato._records.tally import Holdings, Tally
-from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, weighed
+from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, make_weighted_method
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
     COMPOSITION_STEPS,
-    closed,
-    entry_counts,
-    iterated,
-    least_squares,
-    shares_from,
+    estimate_by_iteration,
+    estimate_closed_form,
+    estimate_entry_counts,
+    estimate_least_squares,
+    estimate_shares,
 )
 from sfumato.mechanisms._randomized_response.operators import Operator
 from sfumato.mechanisms.estimator import Method, Moments, Twin
@@ -51,37 +51,39 @@ class CellDesign(Protocol):
         ...
 
 
-def _by_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
-    return closed(design.operator, tally, wanted)
+def _estimate_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    return estimate_closed_form(design.operator, tally, wanted)
 
 
-def _by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
-    held = iterated(design.operator, tally.counts, _shares(design, tally), EM_STEPS, EM_TOLERANCE)
-    return [without_error(held[:, places].sum(axis=1), tally) for places in wanted]
+def _estimate_by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    value_counts = estimate_by_iteration(
+        design.operator, tally.counts, _find_shares(design, tally), EM_STEPS, EM_TOLERANCE
+    )
+    return [make_moments_without_error(value_counts[:, places].sum(axis=1), tally) for places in wanted]
 
 
-def _by_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
-    found = least_squares(design.operator, tally, _shares(design, tally), wanted)
+def _estimate_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    estimates = estimate_least_squares(design.operator, tally, _find_shares(design, tally), wanted)
     if design.cell_shares is not None:
-        return found
+        return estimates
     # The error of shares that are estimated themselves is not known, and can be most of the error.
-    return [replace(moments, base=np.full(len(moments), np.nan)) for moments in found]
+    return [replace(moments, base=np.full(len(moments), np.nan)) for moments in estimates]
 
 
-def without_error(values: Floats, tally: Tally) -> Moments:
+def make_moments_without_error(values: Floats, tally: Tally) -> Moments:
     """Counts of whose error nothing is known."""
     nothing, rows = np.zeros(len(values)), tally.rows.astype(np.float64)
     return Moments(values, np.full(len(values), np.nan), nothing, rows, nothing)
 
 
-def _shares(design: CellDesign, tally: Tally) -> Floats:
+def _find_shares(design: CellDesign, tally: Tally) -> Floats:
     """The published shares, or else those that the whole release lets one estimate."""
     if design.cell_shares is not None:
         return design.cell_shares
-    return shares_from(design.operator, entry_counts(design.operator, tally.whole or tally))
+    return estimate_shares(design.operator, estimate_entry_counts(design.operator, tally.whole or tally))
 
 
-def _twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> Twin:
     """The cells with their coins."""
     operator = design.operator
     numbers = {
@@ -96,21 +98,21 @@ def _twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> Twin:
     return Twin(Path(__file__).with_name("counting.js"), numbers)
 
 
-CLOSED: Method[CellDesign] = weighed(
+CLOSED: Method[CellDesign] = make_weighted_method(
     lambda design: CoinWeights(design.operator),
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
-    _by_closed_form,
+    _estimate_closed_form,
     needs_hits_only=lambda design: design.operator.is_flat,
-    twin=_twin,
+    twin=_make_twin,
 )
 EM: Method[CellDesign] = Method(
-    "iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED, is_reproduction=True
+    "iterative Bayes (EM), biased", NO_ASSUMPTION, _estimate_by_iteration, note=BIASED, is_reproduction=True
 )
 CELLS_EM: Method[CellDesign] = Method(
     "iterative Bayes (EM) over all cells, biased",
     SPREAD,
-    _by_iteration,
+    _estimate_by_iteration,
     needs_whole=True,
     note=BIASED,
     is_reproduction=True,
@@ -118,7 +120,7 @@ CELLS_EM: Method[CellDesign] = Method(
 CELLS_GLS: Method[CellDesign] = Method(
     "generalised least squares over all cells, normal interval",
     SPREAD,
-    _by_least_squares,
+    _estimate_least_squares,
     needs_whole=True,
     note=PLUG_IN,
 )

@@ -30,7 +30,7 @@ def error_bound(total: int, retention: Fraction) -> float:
     return BOUND_FACTOR / (math.sqrt(total) * float(retention))
 
 
-def cell_json(
+def describe_sub_table(
     histogram: Histogram, places: Iterable[int], counts: Sequence[int], prior: Fraction, retention: Fraction
 ) -> Json:
     """One cell in JSON: its values and counts, the prior it covers, and its retention."""
@@ -39,25 +39,25 @@ def cell_json(
     return {
         "values": [to_json(value) for value in values],
         "counts": list(counts),
-        "prior": ratio(prior),
-        "amplification": ratio((retention + swap) / swap),
-        "retention": ratio(retention),
+        "prior": format_ratio(prior),
+        "amplification": format_ratio((retention + swap) / swap),
+        "retention": format_ratio(retention),
         "error_bound": error_bound(sum(counts), retention),
     }
 
 
-def ratio(number: Fraction) -> str:
+def format_ratio(number: Fraction) -> str:
     """A rational as JSON has it: always with its denominator."""
     return f"{number.numerator}/{number.denominator}"
 
 
-def figure(number: str | float) -> str:
+def format_number(number: str | float) -> str:
     """A number for people; a rational that is too long to read is a decimal."""
     is_short = isinstance(number, str) and len(number) <= LONGEST_RATIO
     return str(Fraction(number)) if is_short else f"{float(Fraction(number)):.4g}"
 
 
-def times(number: Fraction | str | float) -> str:
+def format_factor(number: Fraction | str | float) -> str:
     """By how much odds may rise: the fourth digit is rounded up, and a hair above a round number is said in words."""
     factor = Fraction(number)
     unit = Fraction(10) ** (math.floor(math.log10(factor)) - 3)
@@ -67,7 +67,7 @@ def times(number: Fraction | str | float) -> str:
     return f"{'just over ' if factor > whole else ''}{float(whole):,.10g} times"
 
 
-def percent(number: Fraction | str) -> str:
+def format_percent(number: Fraction | str) -> str:
     """A share for people: exactly if that can be read, and in per cent."""
     share = Fraction(number)
     if len(str(share)) > LONGEST_RATIO:
@@ -75,7 +75,7 @@ def percent(number: Fraction | str) -> str:
     return f"{share} ({f'{100 * float(share):.3g}%' if 1000 * share >= 1 else 'below 0.1%'})"
 
 
-def any_prior(bound: BreachBound) -> str:
+def state_any_prior(bound: BreachBound) -> str:
     """The promise for every prior and every statement, upward and downward."""
     if bound.rows > 1:
         return (
@@ -104,7 +104,7 @@ def any_prior(bound: BreachBound) -> str:
     )
 
 
-def chosen(bound: BreachBound) -> str:
+def describe_choice(bound: BreachBound) -> str:
     """What the choice of a mechanism tells under a tolerance, of which a bound on odds alone is made."""
     if not bound.is_of_odds:
         return ""
@@ -116,10 +116,10 @@ def chosen(bound: BreachBound) -> str:
     )
 
 
-def cells_summary(cells: Sequence[JsonView]) -> str:
+def summarize_sub_tables(cells: Sequence[JsonView]) -> str:
     """What a plan of cells decided, in one line."""
     if len(cells) == 1:
-        return f"retention {cells[0]['retention']}; odds may rise {times(cells[0]['amplification'])}"
+        return f"retention {cells[0]['retention']}; odds may rise {format_factor(cells[0]['amplification'])}"
     sizes = sorted({len(cell["values"]) for cell in cells})
     width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
     return f"{len(cells)} cells of {width} values"

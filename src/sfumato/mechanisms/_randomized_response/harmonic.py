@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from sfumato._core.arrays import Codes, Floats, Indices, UInts
-from sfumato._core.cell_values import Value, labels, values_from_json, values_to_json
-from sfumato._core.exact_numbers import exact
+from sfumato._core.cell_values import Value, make_labels, values_from_json, values_to_json
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings, Tally
 from sfumato._records.value_records import Values
 from sfumato._request.guarantee import Guarantee
@@ -38,11 +38,21 @@ from sfumato._request.requirements import BreachBoundPerValue
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response import value_bounds as per_value
-from sfumato.mechanisms._randomized_response.estimation_weights import Weighing, of_records, of_sets, weighed
+from sfumato.mechanisms._randomized_response.estimation_weights import (
+    Weighing,
+    compute_count_variances,
+    compute_set_variances,
+    make_weighted_method,
+)
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
-from sfumato.mechanisms._randomized_response.guarantee_sentences import check_several, figure, ratio, times
+from sfumato.mechanisms._randomized_response.guarantee_sentences import (
+    check_several,
+    format_factor,
+    format_number,
+    format_ratio,
+)
 from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance
-from sfumato.mechanisms._randomized_response.value_bounds import Bounds, Direction, amplifications
+from sfumato.mechanisms._randomized_response.value_bounds import Bounds, Direction, compute_amplifications
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -90,8 +100,8 @@ class Plan:
     @cached_property
     def published(self) -> Design:
         """What is published of the plan."""
-        words = self.words
-        retention, *swaps = (Fraction(each, words) for each in (self.keep_words, *self.swap_words))
+        outcome_count = self.words
+        retention, *swaps = (Fraction(outcomes, outcome_count) for outcomes in (self.keep_words, *self.swap_words))
         return Design(self.histogram.values, self.bounds, self.tolerance, retention, tuple(swaps))
 
 
@@ -108,15 +118,15 @@ class Design:
     @cached_property
     def weighing(self) -> DrawnWeights:
         """The chances as floats."""
-        return DrawnWeights(float(self.retention), np.array([float(each) for each in self.swaps]))
+        return DrawnWeights(float(self.retention), np.array([float(swap) for swap in self.swaps]))
 
     def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
-            **per_value.bounds_json(self.bounds, self.tolerance),
+            **per_value.describe_bounds(self.bounds, self.tolerance),
             "retention": str(self.retention),
-            "swaps": [str(each) for each in self.swaps],
+            "swaps": [str(swap) for swap in self.swaps],
         }
 
 
@@ -126,7 +136,7 @@ class Design:
 def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
     """Choose the largest retention, and redraw into each value as often as its bound demands."""
     check_several(histogram)
-    bounds = per_value.bounds_of(histogram, spec)
+    bounds = per_value.list_bounds(histogram, spec)
     if options.direction is Direction.BOTH:
         raise InfeasibleError(
             "the harmonic operator keeps beliefs from rising and not from falling; leave --direction both out, or "
@@ -135,7 +145,7 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
     keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
     keep = min(keep, MOST_KEPT)
-    while keep + sum(swaps := [_least_swap(keep, gain) for gain in gains]) > LARGEST_BOUND:
+    while keep + sum(swaps := [_compute_least_swap(keep, gain) for gain in gains]) > LARGEST_BOUND:
         keep //= 2
     if not keep:
         raise InfeasibleError(
@@ -145,16 +155,16 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     return Plan(histogram, bounds, spec.tolerance, keep, tuple(swaps))
 
 
-def _least_swap(keep: int, gain: Fraction | None) -> int:
+def _compute_least_swap(keep: int, gain: Fraction | None) -> int:
     """How many outcomes a value must own so that its bound holds: keep / (γ - 1), rounded up."""
     return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
     drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
     swapped = np.searchsorted(plan.ends, drawn, side="right")
-    return Replaced(np.where(drawn < plan.keep_words, codes, swapped).astype(codes.dtype))
+    return PerturbedRecords(np.where(drawn < plan.keep_words, codes, swapped).astype(codes.dtype))
 
 
 def design(plan: Plan, /) -> Design:
@@ -167,15 +177,15 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     read = Design(
         values_from_json(written["domain"], types),
         *per_value.read_bounds(written),
-        exact(written["retention"], "the retention"),
-        tuple(exact(each, "a swap") for each in written["swaps"]),
+        parse_exact(written["retention"], "the retention"),
+        tuple(parse_exact(swap, "a swap") for swap in written["swaps"]),
     )
     size = len(set(read.domain))
     if not size == len(read.domain) == len(read.bounds) == len(read.swaps) or size == 1:
         raise ReleaseFormatError("the design's domain, bounds and swaps do not fit together.")
     if not 0 < read.retention < 1 or min(read.swaps) < 0 or read.retention + sum(read.swaps) != 1:
         raise ReleaseFormatError("the design's retention or swaps are out of range.")
-    pairs = zip(amplifications(read.bounds), read.swaps, strict=True)
+    pairs = zip(compute_amplifications(read.bounds), read.swaps, strict=True)
     if any(bound is not None and read.retention > (bound - 1) * swap for bound, swap in pairs):
         raise ReleaseFormatError("the design's retention is higher than its bounds allow, so its promise is untrue.")
     return read
@@ -205,9 +215,9 @@ class DrawnWeights(Weighing):
         A constant changes nothing, and is chosen so that nothing large cancels.
         """
         scores = theta - theta[..., :1]
-        drawn, squares = ((each * self.swaps).sum(axis=-1, keepdims=True) for each in (scores, scores**2))
-        found = self.retention * scores**2 + squares - (self.retention * scores + drawn) ** 2
-        return np.asarray(np.maximum(found, 0.0) / self.retention**2)
+        drawn, squares = ((numbers * self.swaps).sum(axis=-1, keepdims=True) for numbers in (scores, scores**2))
+        variances = self.retention * scores**2 + squares - (self.retention * scores + drawn) ** 2
+        return np.asarray(np.maximum(variances, 0.0) / self.retention**2)
 
     def range(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score of all."""
@@ -215,12 +225,12 @@ class DrawnWeights(Weighing):
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
-def shown(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> Values:
     """Each record shows one value of the domain."""
     return Values(np.arange(len(design.domain)))
 
 
-def weights(design: Design, /) -> WeightColumns:
+def make_weights(design: Design, /) -> WeightColumns:
     """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
     size, swaps = len(design.domain), design.weighing.swaps
     return {
@@ -231,41 +241,41 @@ def weights(design: Design, /) -> WeightColumns:
     }
 
 
-def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def _estimate_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Estimate (o - R b) / p, where b is the chance to be redrawn into a wanted value.
 
     A wanted record shows a wanted value with p + b and another one with b: hits are two binomials, and their variance
     does not depend on what the other records hold.
     """
-    rows, found = tally.rows.astype(np.float64), []
+    rows, estimates = tally.rows.astype(np.float64), []
     retention, nothing = np.array(design.weighing.retention), np.zeros(len(rows))
     for places in wanted:
         if len(places) in (0, len(design.domain)):
-            found.append(Moments.exact(rows if len(places) else nothing))
+            estimates.append(Moments.exact(rows if len(places) else nothing))
             continue
         other = design.weighing.swaps[places].sum()
         value = (tally.counts[:, places].sum(axis=1) - rows * other) / retention
         base, slope = flat_variance(retention, other, rows, 1)
         moments = Moments(value, base, np.full(len(rows), slope), rows, nothing)
         chances = np.repeat([[retention + other], [other]], len(rows), axis=1)
-        found.append(dataclass_replace(moments, chances=chances))
-    return found
+        estimates.append(dataclass_replace(moments, chances=chances))
+    return estimates
 
 
-def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
     """The coin, and how often each value is redrawn."""
     weighing = design.weighing
     return Twin(Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps})
 
 
 METHODS: Mapping[str, Method[Design]] = {
-    DEFAULT: weighed(
+    DEFAULT: make_weighted_method(
         lambda design: design.weighing,
         "unbiased count, exact or score interval",
         NO_ASSUMPTION,
-        _by_closed_form,
+        _estimate_closed_form,
         needs_hits_only=lambda design: True,
-        twin=_twin,
+        twin=_make_twin,
     )
 }
 
@@ -277,14 +287,14 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
     return base + slope, base
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count of each value."""
-    return of_records(record_variances(plan.published), rows, counts)
+    return compute_count_variances(record_variances(plan.published), rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    return of_sets(plan.published.weighing, plan.histogram.counts, share, sets)
+    return compute_set_variances(plan.published.weighing, plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -292,52 +302,55 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 
 def explain(plan: Plan, /) -> Json:
     """The coin, how often each value is drawn, and what it may be drawn for."""
-    made, names = plan.published, labels(plan.histogram.values)
-    limits = amplifications(plan.bounds)
+    published_design, names = plan.published, make_labels(plan.histogram.values)
+    limits = compute_amplifications(plan.bounds)
     return {
         "direction": Direction.UPWARD.value,
-        "retention": ratio(made.retention),
-        "swap": dict(zip(names, map(ratio, made.swaps), strict=True)),
-        "amplification": {name: each and ratio(each) for name, each in zip(names, limits, strict=True)},
+        "retention": format_ratio(published_design.retention),
+        "swap": dict(zip(names, map(format_ratio, published_design.swaps), strict=True)),
+        "amplification": {name: limit and format_ratio(limit) for name, limit in zip(names, limits, strict=True)},
     }
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """The coin, in one line."""
-    factors = [each for each in amplifications(plan.bounds) if each is not None]
+    factors = [factor for factor in compute_amplifications(plan.bounds) if factor is not None]
     return (
-        f"retention {figure(ratio(plan.published.retention))}; odds may rise {times(min(factors))} for the strictest "
-        f"bound, {times(max(factors))} for the loosest"
+        f"retention {format_number(format_ratio(plan.published.retention))}; odds may rise "
+        f"{format_factor(min(factors))} for the strictest "
+        f"bound, {format_factor(max(factors))} for the loosest"
     )
 
 
-def remarks(plan: Plan, /) -> list[Notice]:
+def list_remarks(plan: Plan, /) -> list[Notice]:
     """Which values have no bound, and that beliefs may fall."""
-    said = per_value.remarks(plan.histogram.values, plan.bounds, may_fall=True)
+    notices = per_value.list_remarks(plan.histogram.values, plan.bounds, may_fall=True)
     return [
-        dataclass_replace(each, sentence=f"{each.sentence} {CLEAR}") if each.code == "values-unprotected" else each
-        for each in said
+        dataclass_replace(notice, sentence=f"{notice.sentence} {CLEAR}")
+        if notice.code == "values-unprotected"
+        else notice
+        for notice in notices
     ]
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
     """Each record by its coin: from every value alike, and more from the one that it shows."""
     shown = np.asarray(replaced.values)
-    return revealed(plan.published, shown, shown, np.arange(len(shown)))
+    return compute_published_likelihoods(plan.published, shown, shown, np.arange(len(shown)))
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from the design, whatever anybody holds."""
-    weighing, seen = design.weighing, shown[rows]
-    found = np.repeat(weighing.swaps[seen][:, np.newaxis], len(weighing.swaps), axis=1)
-    found[np.arange(len(seen)), seen] += weighing.retention
-    return (found,)
+    weighing, published_codes = design.weighing, shown[rows]
+    chances = np.repeat(weighing.swaps[published_codes][:, np.newaxis], len(weighing.swaps), axis=1)
+    chances[np.arange(len(published_codes)), published_codes] += weighing.retention
+    return (chances,)
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
-    said = per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=True)
-    return said if all(design.bounds) else f"{said} {CLEAR}"
+    sentence = per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=True)
+    return sentence if all(design.bounds) else f"{sentence} {CLEAR}"
 
 
 MECHANISM = Mechanism(
@@ -349,25 +362,27 @@ MECHANISM = Mechanism(
     perturb=replace,
     design=design,
     read_design=read_design,
-    make_encoding=shown,
+    make_encoding=make_encoding,
     estimators=METHODS,
-    state_guarantee=promise,
-    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    state_guarantee=state_guarantee,
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
     release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
     explanation=PlanExplanation(
         explain=explain,
-        summarize=summary,
-        list_remarks=remarks,
+        summarize=summarize,
+        list_remarks=list_remarks,
         remark_codes=per_value.REMARKS,
         value_columns=(
-            PerValue("swap", "drawn", figure),
-            PerValue("amplification", "odds may rise", times, "no bound"),
+            PerValue("swap", "drawn", format_number),
+            PerValue("amplification", "odds may rise", format_factor, "no bound"),
         ),
     ),
-    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
     comparability=Comparability(
         match_posterior=BreachBoundPerValue.of_every,
         read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
     ),
-    estimation_weights=EstimationWeights(make_weights=weights),
+    estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -25,19 +25,19 @@ COMPOSITION_STEPS = 100
 """Steps of iterative Bayes after which a composition is good enough to take a variance from."""
 
 
-def closed(operator: Operator, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_closed_form(operator: Operator, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Estimate without bias how many of the tallied records hold a value of each set of wanted places.
 
     Where values have coins of their own, the variance also depends on what the other records hold. That composition is
     estimated by iterative Bayes, which never lets an expected count be zero.
     """
     if operator.is_flat:
-        return [flat_counts(operator, tally.counts, places) for places in wanted]
-    composition = iterated(operator, tally.counts, np.ones(len(operator.places)), COMPOSITION_STEPS)
-    return [inverse_counts(operator, tally, composition, places) for places in wanted]
+        return [estimate_flat_counts(operator, tally.counts, places) for places in wanted]
+    composition = estimate_by_iteration(operator, tally.counts, np.ones(len(operator.places)), COMPOSITION_STEPS)
+    return [estimate_inverse_counts(operator, tally, composition, places) for places in wanted]
 
 
-def flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments:
+def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments:
     """Add up (o - kRq) / p over the cells that hold a wanted value, for each row of counts.
 
     A wanted record shows a wanted value with a = p + kq and another one with b = kq, so the variance of a cell is
@@ -52,7 +52,7 @@ def flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments
     chosen = np.flatnonzero(values[operator.cells])
     starts = np.searchsorted(operator.cells[chosen], cells)
     mine = np.ascontiguousarray(counts[:, chosen])
-    rows, hits = (_by_cell(each, starts) for each in (mine, np.where(entries[chosen], mine, 0)))
+    rows, hits = (_sum_stretches(numbers, starts) for numbers in (mine, np.where(entries[chosen], mine, 0)))
     part = values[cells] < operator.sizes[cells]
     certain = rows[:, ~part].sum(axis=1)
     first = operator.first[cells][part]
@@ -63,14 +63,14 @@ def flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments
     possible = rows.sum(axis=1)
     total_slope = (slope * rows / np.maximum(possible, 1.0)[:, np.newaxis]).sum(axis=1)
     base = base.sum(axis=1) - total_slope * certain
-    found = Moments(certain + value, base, total_slope, certain + possible, certain)
+    moments = Moments(certain + value, base, total_slope, certain + possible, certain)
     if len(first) != 1:
-        return found
+        return moments
     other = values * swap
-    return replace(found, chances=np.repeat([retention + other, other], len(rows), axis=1))
+    return replace(moments, chances=np.repeat([retention + other, other], len(rows), axis=1))
 
 
-def _by_cell(counts: npt.NDArray[Any], starts: Indices) -> Floats:
+def _sum_stretches(counts: npt.NDArray[Any], starts: Indices) -> Floats:
     """Add up each row of counts over stretches that begin at `starts`."""
     if not len(starts):
         return np.zeros((len(counts), 0))
@@ -86,12 +86,12 @@ def flat_variance(retention: Floats, swap: Floats, rows: Floats, values: Floats 
     return base, slope
 
 
-def inverse_rows(operator: Operator, wanted: Indices) -> Floats:
+def compute_inverse_rows(operator: Operator, wanted: Indices) -> Floats:
     """What a record that shows y adds to the unbiased count of the wanted values, for each y of a single cell."""
-    return unmixed(operator, np.isin(operator.places, wanted).astype(np.float64))
+    return compute_unbiased_weights(operator, np.isin(operator.places, wanted).astype(np.float64))
 
 
-def unmixed(operator: Operator, scores: Floats) -> Floats:
+def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
     """What a record that shows an entry adds, so that the mean is the score of its true entry; for each entry.
 
     A record of x adds w with mean q_x T + p_x w_x, where T is the sum of w over the m entries of its cell. So w_x is
@@ -107,12 +107,12 @@ def unmixed(operator: Operator, scores: Floats) -> Floats:
     (zero,) = never
     inverse = np.divide(1, retention, out=np.zeros_like(retention), where=retention > 0)
     beside = scores - scores[..., zero : zero + 1]
-    found = np.asarray(beside * inverse + scores[..., zero : zero + 1])
-    found[..., zero] -= beside @ inverse
-    return found
+    weights = np.asarray(beside * inverse + scores[..., zero : zero + 1])
+    weights[..., zero] -= beside @ inverse
+    return weights
 
 
-def inverse_counts(operator: Operator, tally: Tally, compositions: Floats, places: Indices) -> Moments:
+def estimate_inverse_counts(operator: Operator, tally: Tally, compositions: Floats, places: Indices) -> Moments:
     """Estimate by the inverse of a single cell, for each line; `compositions` says what the records of each hold.
 
     A record of x adds weights whose mean is 1 if x is wanted and 0 if not: its variance is E[w²] less that mean.
@@ -121,14 +121,14 @@ def inverse_counts(operator: Operator, tally: Tally, compositions: Floats, place
     if len(places) in (0, operator.domain_size):
         return Moments.exact(rows if len(places) else np.zeros(len(rows)))
     is_wanted = np.isin(operator.places, places)
-    weights = unmixed(operator, is_wanted.astype(np.float64))
+    weights = compute_unbiased_weights(operator, is_wanted.astype(np.float64))
     squares = weights**2
     variance = (operator.swap * squares.sum() + operator.retention * squares) - is_wanted
-    wanted, other = (_weighted(variance[part], compositions[:, part]) for part in (is_wanted, ~is_wanted))
+    wanted, other = (_compute_weighted_means(variance[part], compositions[:, part]) for part in (is_wanted, ~is_wanted))
     return Moments(tally.counts @ weights, rows * other, wanted - other, rows, np.zeros(len(rows)))
 
 
-def _weighted(numbers: Floats, weights: Floats) -> Floats:
+def _compute_weighted_means(numbers: Floats, weights: Floats) -> Floats:
     """The mean of numbers under each row of weights."""
     totals = weights.sum(axis=1)
     means = weights @ numbers / np.where(totals > 0, totals, 1.0)
@@ -138,30 +138,32 @@ def _weighted(numbers: Floats, weights: Floats) -> Floats:
 # ------------------------------------------------------------------------------------------------------ iterative Bayes
 
 
-def iterated(operator: Operator, counts: Amounts, shares: Floats, most_steps: int, tolerance: float = 0.0) -> Floats:
+def estimate_by_iteration(
+    operator: Operator, counts: Amounts, shares: Floats, most_steps: int, tolerance: float = 0.0
+) -> Floats:
     """Iterative Bayes (EM): the counts of the values under which each line of counts is likeliest, from an even start.
 
     `shares` says which part of each value's records is in each cell. A line stops when none of its counts moves by
     more than `tolerance` of all its rows in a step.
     """
     rows = counts.sum(axis=1, dtype=np.float64)
-    held = np.repeat(rows[:, np.newaxis] / operator.domain_size, operator.domain_size, axis=1)
+    estimates = np.repeat(rows[:, np.newaxis] / operator.domain_size, operator.domain_size, axis=1)
     moving = np.flatnonzero(rows)
     for _ in range(most_steps):
         if not len(moving):
             break
-        before = held[moving]
+        before = estimates[moving]
         expected = operator.expected(operator.entries(before) * shares)
         ratio = np.divide(counts[moving], expected, out=np.zeros_like(expected), where=expected > 0)
-        told = operator.swap * operator.in_cell(ratio) + operator.retention * ratio
-        after = before * operator.by_place(shares * told)
+        factors = operator.swap * operator.in_cell(ratio) + operator.retention * ratio
+        after = before * operator.by_place(shares * factors)
         moved = np.abs(after - before).max(axis=1)
-        held[moving] = after
+        estimates[moving] = after
         moving = moving[moved > tolerance * rows[moving]]
-    return held
+    return estimates
 
 
-def shares_from(operator: Operator, counts: Floats) -> Floats:
+def estimate_shares(operator: Operator, counts: Floats) -> Floats:
     """Which part of each value's records is in each cell, from counts of the entries; even where nothing is known."""
     positive = np.maximum(counts, 0.0)
     totals = operator.by_place(positive)[operator.places]
@@ -176,17 +178,17 @@ class LaidOut(Protocol):
     def operator(self) -> Operator: ...
 
 
-def revealed(design: LaidOut, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(design: LaidOut, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
     """How likely some records show their entries from each value, by the part of each value that is in their cell."""
     operator = design.operator
     size, entries = operator.domain_size, shown.astype(np.int64)
-    keys = operator.cells[entries] * size + held
+    keys = operator.cells[entries] * size + true_codes
     counts = np.bincount(keys, minlength=len(operator.sizes) * size).reshape(-1, size).astype(np.float64)
-    shares = shares_from(operator, counts[operator.cells, operator.places])
+    shares = estimate_shares(operator, counts[operator.cells, operator.places])
     return (operator.likelihoods(shares, operator.places[entries[rows]], operator.cells[entries[rows]]),)
 
 
-def entry_counts(operator: Operator, tally: Tally) -> Floats:
+def estimate_entry_counts(operator: Operator, tally: Tally) -> Floats:
     """The unbiased count of each entry of a tally of one line, cell by cell."""
     rows = operator.by_cell(tally.counts)[:, operator.cells]
     return np.asarray(((tally.counts - rows * operator.swap) / operator.retention)[0])
@@ -195,7 +197,9 @@ def entry_counts(operator: Operator, tally: Tally) -> Floats:
 # ------------------------------------------------------------------------------------------- generalised least squares
 
 
-def least_squares(operator: Operator, tally: Tally, shares: Floats, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_least_squares(
+    operator: Operator, tally: Tally, shares: Floats, wanted: Sequence[Indices]
+) -> list[Moments]:
     """Weigh what all cells say about all values by its precision, given the share of each value in each cell.
 
     With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' less the counts themselves,
@@ -203,24 +207,26 @@ def least_squares(operator: Operator, tally: Tally, shares: Floats, wanted: Sequ
     """
     if operator.domain_size > LARGEST_SYSTEM:
         raise QueryError(f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.")
-    composition = iterated(operator, tally.counts, shares, COMPOSITION_STEPS)
+    composition = estimate_by_iteration(operator, tally.counts, shares, COMPOSITION_STEPS)
     present = np.unique(operator.places)
-    found: list[list[Moments]] = [[] for _ in wanted]
-    for counts, rows, held in zip(tally.counts, tally.rows.tolist(), composition, strict=True):
-        expected = operator.expected(operator.entries(held) * shares)
+    moments_by_set: list[list[Moments]] = [[] for _ in wanted]
+    for counts, rows, value_counts in zip(tally.counts, tally.rows.tolist(), composition, strict=True):
+        expected = operator.expected(operator.entries(value_counts) * shares)
         precision = np.divide(1.0, expected, out=np.zeros(len(expected)), where=expected > 0)
-        information, observed = _normal_equations(operator, counts, shares, precision)
+        information, observed = _build_normal_equations(operator, counts, shares, precision)
         covariance = np.linalg.pinv(information[np.ix_(present, present)], hermitian=True)
         estimates = np.zeros(operator.domain_size)
         estimates[present] = covariance @ observed[present]
         for number, places in enumerate(wanted):
             inside = np.isin(present, places).astype(np.float64)
-            variance = float(inside @ covariance @ inside) - float(held[places].sum())
-            found[number].append(Moments.of(float(estimates[places].sum()), max(variance, 0.0), 0.0, rows))
-    return [Moments.joined(each) for each in found]
+            variance = float(inside @ covariance @ inside) - float(value_counts[places].sum())
+            moments_by_set[number].append(Moments.of(float(estimates[places].sum()), max(variance, 0.0), 0.0, rows))
+    return [Moments.joined(moments) for moments in moments_by_set]
 
 
-def _normal_equations(operator: Operator, counts: Amounts, shares: Floats, precision: Floats) -> tuple[Floats, Floats]:
+def _build_normal_equations(
+    operator: Operator, counts: Amounts, shares: Floats, precision: Floats
+) -> tuple[Floats, Floats]:
     """A'VA and A'Vo for the map A from counts of values to expected entries, cell by cell."""
     information = np.zeros((operator.domain_size, operator.domain_size))
     observed = np.zeros(operator.domain_size)
@@ -238,7 +244,7 @@ def _normal_equations(operator: Operator, counts: Amounts, shares: Floats, preci
     return information, observed
 
 
-def inverse_variances(operator: Operator, shares: Floats) -> tuple[Floats, Floats]:
+def compute_inverse_variances(operator: Operator, shares: Floats) -> tuple[Floats, Floats]:
     """What one record adds to the variance of each value's count: if it holds the value, and if it holds another.
 
     The other records are composed as `shares` says. A record of z that shows y adds W(y): E[W²] is q_z times the sum of
@@ -250,16 +256,16 @@ def inverse_variances(operator: Operator, shares: Floats) -> tuple[Floats, Float
         nothing = np.full(len(retention), np.inf)
         return nothing, nothing
     if len(never) == 1:
-        return _variances_beside(operator, shares, int(never[0]))
+        return _compute_variances_beside(operator, shares, int(never[0]))
     inverse = 1 / retention
-    told = (inverse - 1) / inverse.sum()
-    squares = inverse**2 * (1 - 2 * told + told @ told)
-    own = swap * squares + retention * (inverse * (1 - told)) ** 2
-    rest = inverse**2 * (shares * retention @ told**2 - shares * retention * told**2)
-    return _less_mean(own, (shares @ swap - shares * swap) * squares + rest, shares)
+    weights = (inverse - 1) / inverse.sum()
+    squares = inverse**2 * (1 - 2 * weights + weights @ weights)
+    own = swap * squares + retention * (inverse * (1 - weights)) ** 2
+    rest = inverse**2 * (shares * retention @ weights**2 - shares * retention * weights**2)
+    return _subtract_mean(own, (shares @ swap - shares * swap) * squares + rest, shares)
 
 
-def _variances_beside(operator: Operator, shares: Floats, zero: int) -> tuple[Floats, Floats]:
+def _compute_variances_beside(operator: Operator, shares: Floats, zero: int) -> tuple[Floats, Floats]:
     """The same where one value is never kept: the others are (o_x - o_zero) / p_x, and it has what they leave."""
     retention, swap = operator.retention, operator.swap
     inverse = np.divide(1.0, retention, out=np.zeros_like(retention), where=retention > 0)
@@ -271,10 +277,10 @@ def _variances_beside(operator: Operator, shares: Floats, zero: int) -> tuple[Fl
     squares_of_zero = float(weights @ weights)
     own[zero] = swap[zero] * squares_of_zero
     others[zero] = (shares @ swap - shares[zero] * swap[zero]) * squares_of_zero + shares * retention @ weights**2
-    return _less_mean(own, others, shares)
+    return _subtract_mean(own, others, shares)
 
 
-def _less_mean(own: Floats, others: Floats, shares: Floats) -> tuple[Floats, Floats]:
+def _subtract_mean(own: Floats, others: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """From second moments to variances: a record counts 1 on average if it holds the value, and else 0."""
     rest = shares.sum() - shares
     return own - 1, np.divide(others, rest, out=np.zeros_like(others), where=rest > 0)

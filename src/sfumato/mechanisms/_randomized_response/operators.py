@@ -42,7 +42,7 @@ class Operator:
         """The first entry of each cell."""
         self.cells: Indices = np.repeat(np.arange(len(cells)), sizes)
         self.places: Indices = np.array([place for cell in cells for place in cell.places], dtype=np.int64)
-        self.retention: Floats = np.array([float(each) for cell in cells for each in cell.retentions])
+        self.retention: Floats = np.array([float(retention) for cell in cells for retention in cell.retentions])
         self.swap: Floats = (1 - self.retention) / self.sizes[self.cells]
         self.is_flat = all(len(set(cell.retentions)) == 1 for cell in cells)
         self.is_whole = len(cells) == 1 and np.array_equal(self.places, np.arange(domain_size))
@@ -69,8 +69,8 @@ class Operator:
         if self.is_whole:
             return numbers
         lines = numbers.reshape(-1, numbers.shape[-1])
-        found = [np.bincount(self.places, weights=line, minlength=self.domain_size) for line in lines]
-        return np.array(found, dtype=np.float64).reshape(*numbers.shape[:-1], self.domain_size)
+        sums = [np.bincount(self.places, weights=line, minlength=self.domain_size) for line in lines]
+        return np.array(sums, dtype=np.float64).reshape(*numbers.shape[:-1], self.domain_size)
 
     def expected(self, held: Floats) -> Floats:
         """How many records are expected to show each entry if `held` of them hold it."""
@@ -81,13 +81,13 @@ class Operator:
 
         `shares` says which part of a value's records is in the cell of each entry.
         """
-        drawn, kept = (np.zeros((len(self.sizes), self.domain_size)) for _ in range(2))
+        drawn, retained = (np.zeros((len(self.sizes), self.domain_size)) for _ in range(2))
         drawn[self.cells, self.places] = shares * self.swap
-        kept[self.cells, self.places] = shares * self.retention
+        retained[self.cells, self.places] = shares * self.retention
         cell = np.zeros(len(values), dtype=np.int64) if cells is None else cells.astype(np.int64)
-        found = drawn[cell]
-        found[np.arange(len(values)), values] += kept[cell, values]
-        return found
+        chances = drawn[cell]
+        chances[np.arange(len(values)), values] += retained[cell, values]
+        return chances
 
     def shown(self) -> Values:
         """What a record shows: its value, and its cell if there are several."""
@@ -95,7 +95,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Coins:
+class RetentionDraws:
     """How many of the equally likely outcomes keep a record, and how many each value of its cell owns of the rest.
 
     One entry for each cell, or for each value where values have coins of their own.
@@ -106,10 +106,10 @@ class Coins:
     outcomes: Bits64 = field(repr=False)
 
     @classmethod
-    def of(cls, words: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Coins:
+    def of(cls, words: Sequence[tuple[int, int]], sizes: Sequence[int]) -> RetentionDraws:
         """Make coins from (keep, swap) pairs and the number of values of each one's cell."""
         keep, swap = (np.array(column, dtype=np.uint64) for column in zip(*words, strict=True))
-        outcomes = [kept + size * swapped for (kept, swapped), size in zip(words, sizes, strict=True)]
+        outcomes = [kept_outcomes + size * swapped for (kept_outcomes, swapped), size in zip(words, sizes, strict=True)]
         # A coin that always keeps leaves nothing to divide among the values.
         return cls(keep, np.maximum(swap, np.uint64(1)), np.array(outcomes, dtype=np.uint64))
 
@@ -122,7 +122,7 @@ class Coins:
         return is_kept, swapped.astype(np.int64)
 
 
-def amplified_words(size: int, amplification: Fraction) -> tuple[int, int]:
+def split_outcomes(size: int, amplification: Fraction) -> tuple[int, int]:
     """Split the outcomes so that Pr[kept] is `amplification` times Pr[one given other value].
 
     (keep + swap) / swap = amplification: with amplification a/b that is swap = b and keep = a - b. Where the exact
@@ -137,7 +137,7 @@ def amplified_words(size: int, amplification: Fraction) -> tuple[int, int]:
     return min(room, math.floor((amplification - 1) * swap_words)), swap_words
 
 
-def retention_of(words: tuple[int, int], size: int) -> Fraction:
+def compute_retention(outcome_split: tuple[int, int], size: int) -> Fraction:
     """The probability of the coin that keeps a record."""
-    keep_words, swap_words = words
+    keep_words, swap_words = outcome_split
     return Fraction(keep_words, keep_words + size * swap_words)

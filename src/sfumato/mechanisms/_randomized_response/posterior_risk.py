@@ -12,7 +12,7 @@ ROUNDING = 1e-9
 """A belief above a bound by no more than this is a matter of floating-point numbers."""
 
 
-def risk(operator: Operator, shares: Floats, groups: Counts, priors: Floats, posteriors: Floats) -> Risk:
+def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Floats, posteriors: Floats) -> Risk:
     """What an attacker comes to believe who knows which group of the table a record is in, and its values' counts.
 
     `groups` has a row for each group and a column for each value; a value is breached where its share of the group is
@@ -26,19 +26,19 @@ def risk(operator: Operator, shares: Floats, groups: Counts, priors: Floats, pos
     for cell in range(len(operator.sizes)):
         mine = operator.cells == cell
         places, retention, swap = operator.places[mine], operator.retention[mine], operator.swap[mine]
-        held = groups[:, places] * shares[mine]
-        covered = np.where(is_covered[:, places], held, 0.0)
+        entry_counts = groups[:, places] * shares[mine]
+        covered = np.where(is_covered[:, places], entry_counts, 0.0)
         # A column for each published value y: how many are expected to show it.
-        shown = (held @ swap)[:, None] + held * retention
+        shown = (entry_counts @ swap)[:, None] + entry_counts * retention
         own = covered * (retention + swap) / np.where(shown > 0, shown, 1.0)
-        other = _other_posteriors(covered * swap, shown)
-        excess = _other_posteriors(covered * swap / limits[places], shown)
+        other = _find_other_posteriors(covered * swap, shown)
+        excess = _find_other_posteriors(covered * swap / limits[places], shown)
         worst = max(worst, float(own.max(initial=0.0)), float(other.max(initial=0.0)))
         breached += float(shown[(own > limits[places]) | (excess > 1.0)].sum())
     return Risk(worst, breached / float(sizes.sum()))
 
 
-def _other_posteriors(weighed: Floats, shown: Floats) -> Floats:
+def _find_other_posteriors(weighed: Floats, shown: Floats) -> Floats:
     """For each published value, the largest of the other values' chances: the largest weight that is not its own."""
     width = weighed.shape[1]
     if width == 1:

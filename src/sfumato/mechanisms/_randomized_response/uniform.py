@@ -19,28 +19,32 @@ import numpy as np
 
 from sfumato._core.arrays import Codes, Floats, Indices, UInts
 from sfumato._core.cell_values import Value, values_from_json, values_to_json
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings
 from sfumato._records.value_records import Values
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.mechanisms._randomized_response.empirical_bayes import shrunk
-from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, of_records, of_sets
+from sfumato.mechanisms._randomized_response.empirical_bayes import make_shrunk_method
+from sfumato.mechanisms._randomized_response.estimation_weights import (
+    CoinWeights,
+    compute_count_variances,
+    compute_set_variances,
+)
 from sfumato.mechanisms._randomized_response.estimators import CLOSED, DEFAULT, EM
 from sfumato.mechanisms._randomized_response.guarantee_sentences import (
-    any_prior,
-    cell_json,
-    cells_summary,
     check_several,
-    chosen,
+    describe_choice,
+    describe_sub_table,
+    state_any_prior,
+    summarize_sub_tables,
 )
-from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance, revealed
-from sfumato.mechanisms._randomized_response.operators import Cell, Operator, amplified_words, retention_of
+from sfumato.mechanisms._randomized_response.inverse_estimation import compute_published_likelihoods, flat_variance
+from sfumato.mechanisms._randomized_response.operators import Cell, Operator, compute_retention, split_outcomes
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -76,7 +80,7 @@ class Plan:
     @property
     def retention(self) -> Fraction:
         """The probability of the coin that keeps a value."""
-        return retention_of((self.keep_words, self.swap_words), self.histogram.domain_size)
+        return compute_retention((self.keep_words, self.swap_words), self.histogram.domain_size)
 
     @cached_property
     def published(self) -> Design:
@@ -120,7 +124,7 @@ class Design:
 def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Draws, /) -> Plan:
     """Choose the largest retention that the amplification allows."""
     check_several(histogram)
-    keep_words, swap_words = amplified_words(histogram.domain_size, spec.amplification)
+    keep_words, swap_words = split_outcomes(histogram.domain_size, spec.amplification)
     if not keep_words:
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the prior {spec.prior} that no value could ever be kept, "
@@ -129,12 +133,12 @@ def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Dra
     return Plan(histogram, spec, keep_words, swap_words)
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
     drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
     published = ((drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)).astype(codes.dtype)
     np.copyto(published, codes, where=drawn < plan.keep_words)
-    return Replaced(published)
+    return PerturbedRecords(published)
 
 
 def design(plan: Plan, /) -> Design:
@@ -146,7 +150,7 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     read = Design(
         values_from_json(written["domain"], types),
-        exact(written["retention"], "the retention"),
+        parse_exact(written["retention"], "the retention"),
         BreachBound.from_json(written),
     )
     size = len(set(read.domain))
@@ -157,14 +161,14 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     return read
 
 
-def shown(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> Values:
     """Each record shows one value of the domain."""
     return design.operator.shown()
 
 
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: CLOSED,
-    "shrunk": shrunk(
+    "shrunk": make_shrunk_method(
         CLOSED,
         lambda design: (float(design.retention + design.swap_probability), float(design.swap_probability)),
     ),
@@ -172,7 +176,7 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
-def weights(design: Design, /) -> WeightColumns:
+def make_weights(design: Design, /) -> WeightColumns:
     """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
     size, retention, swap = len(design.domain), design.retention, design.swap_probability
     return {
@@ -190,40 +194,44 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
     return base + slope, base
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count, the same for every value."""
-    return of_records(record_variances(plan.published), rows, counts)
+    return compute_count_variances(record_variances(plan.published), rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    return of_sets(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
+    return compute_set_variances(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
 
 
 def explain(plan: Plan, /) -> Json:
     """One cell of all values."""
     histogram = plan.histogram
-    cell = cell_json(histogram, range(histogram.domain_size), histogram.counts, plan.bound.prior, plan.retention)
+    cell = describe_sub_table(
+        histogram, range(histogram.domain_size), histogram.counts, plan.bound.prior, plan.retention
+    )
     return {"error_bound": cell["error_bound"], "cells": [cell]}
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """The coin, in one line."""
-    return cells_summary(explain(plan)["cells"])
+    return summarize_sub_tables(explain(plan)["cells"])
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
     """By the coin."""
-    made, shown = plan.published, np.asarray(replaced.values)
-    return (made.operator.likelihoods(made.cell_shares, shown),)
+    published_design, shown = plan.published, np.asarray(replaced.values)
+    return (published_design.operator.likelihoods(published_design.cell_shares, shown),)
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
-    kept = design.retention + design.swap_probability
+    keep_probability = design.retention + design.swap_probability
     return (
-        f"{any_prior(design.bound)} It is the true one with probability {float(kept):.4g}, and any given other one of "
-        f"the {len(design.domain)} values with probability {float(design.swap_probability):.4g}.{chosen(design.bound)}"
+        f"{state_any_prior(design.bound)} It is the true one with probability {float(keep_probability):.4g}, and any "
+        "given other one of "
+        f"the {len(design.domain)} values with probability "
+        f"{float(design.swap_probability):.4g}.{describe_choice(design.bound)}"
     )
 
 
@@ -236,17 +244,19 @@ MECHANISM: Mechanism[BreachBound, NoOptions, Plan, Design] = Mechanism(
     perturb=replace,
     design=design,
     read_design=read_design,
-    make_encoding=shown,
+    make_encoding=make_encoding,
     estimators=METHODS,
-    state_guarantee=promise,
+    state_guarantee=state_guarantee,
     further_requests=(BreachBoundPerValue,),
     covers_predicates=True,
-    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
     release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
-    explanation=PlanExplanation(explain=explain, summarize=summary),
-    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    explanation=PlanExplanation(explain=explain, summarize=summarize),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
     comparability=Comparability(
         match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
     ),
-    estimation_weights=EstimationWeights(make_weights=weights),
+    estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from sfumato._core.cell_values import Value, display, listed
-from sfumato._core.exact_numbers import exact
+from sfumato._core.cell_values import Value, display, format_values
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError, SpecError
-from sfumato.mechanisms._randomized_response.guarantee_sentences import times
+from sfumato.mechanisms._randomized_response.guarantee_sentences import format_factor
 
 
 class Direction(StrEnum):
@@ -49,7 +49,7 @@ FOLLOWING = (
 for the table at hand would itself tell something of its counts."""
 
 
-def bounds_of(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
+def list_bounds(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
     """The bound of each value of a table; refused where there is none."""
     bounds = spec.of(histogram.values)
     if not any(bounds):
@@ -57,12 +57,12 @@ def bounds_of(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
     return bounds
 
 
-def amplifications(bounds: Bounds) -> tuple[Fraction | None, ...]:
+def compute_amplifications(bounds: Bounds) -> tuple[Fraction | None, ...]:
     """The bound of each value on the odds; None where it has none."""
     return tuple(None if bound is None else bound.amplification for bound in bounds)
 
 
-def bounds_json(bounds: Bounds, tolerance: Fraction | None) -> Json:
+def describe_bounds(bounds: Bounds, tolerance: Fraction | None) -> Json:
     """The ends of the bounds, and the tolerance that made them of shares, if one did."""
     return {
         "priors": [bound and str(bound.prior) for bound in bounds],
@@ -77,56 +77,56 @@ def read_bounds(written: JsonView) -> tuple[Bounds, Fraction | None]:
     bounds = tuple(None if prior is None else BreachBound(prior, posterior) for prior, posterior in pairs)
     if not any(bounds):
         raise ReleaseFormatError("no value of the design has a bound, so nothing is promised.")
-    tolerance = exact(written["tolerance"], "the tolerance") if "tolerance" in written else None
-    if tolerance is not None and any(each and min(_factors(each)) > tolerance for each in bounds):
+    tolerance = parse_exact(written["tolerance"], "the tolerance") if "tolerance" in written else None
+    if tolerance is not None and any(bound and min(_compute_factors(bound)) > tolerance for bound in bounds):
         raise ReleaseFormatError("a bound of the design allows more than its tolerance.")
     return bounds, tolerance
 
 
-def _factors(bound: BreachBound) -> tuple[Fraction, Fraction]:
+def _compute_factors(bound: BreachBound) -> tuple[Fraction, Fraction]:
     """How many times a chance may be its prior, or else its odds."""
     return bound.posterior / bound.prior, bound.amplification
 
 
-def unprotected(values: Sequence[Value], bounds: Bounds) -> list[Value]:
+def list_unprotected_values(values: Sequence[Value], bounds: Bounds) -> list[Value]:
     """The values without a bound."""
     return [value for value, bound in zip(values, bounds, strict=True) if bound is None]
 
 
-def remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> list[Notice]:
+def list_remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> list[Notice]:
     """Which values are not protected, and whether beliefs are kept from falling."""
-    said = []
-    if free := unprotected(values, bounds):
-        without = f"without a bound, and so not protected: {listed(free)}."
-        said.append(Notice("values-unprotected", without, numbers={"values": len(free)}))
+    notices = []
+    if free := list_unprotected_values(values, bounds):
+        without = f"without a bound, and so not protected: {format_values(free)}."
+        notices.append(Notice("values-unprotected", without, numbers={"values": len(free)}))
     if may_fall:
         falling = (
             "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
             "(--mechanism fine-grain --direction both prevents it)."
         )
-        said.append(Notice("beliefs-may-fall", falling))
-    return said
+        notices.append(Notice("beliefs-may-fall", falling))
+    return notices
 
 
 REMARKS = ("values-unprotected", "beliefs-may-fall")
 """The codes of these remarks."""
 
 
-def promise(values: Sequence[Value], bounds: Bounds, tolerance: Fraction | None, *, may_fall: bool) -> str:
+def state_guarantee(values: Sequence[Value], bounds: Bounds, tolerance: Fraction | None, *, may_fall: bool) -> str:
     """The promise about single values in plain words, with its bounds."""
     bounded = [(value, bound) for value, bound in zip(values, bounds, strict=True) if bound is not None]
     named = []
     for value, bound in bounded[:NAMED_VALUES]:
         ends = "" if bound.is_of_odds else f" {bound.prior} and {bound.posterior},"
-        named.append(f"{display(value)!r}{ends} odds {times(bound.amplification)}")
+        named.append(f"{display(value)!r}{ends} odds {format_factor(bound.amplification)}")
     more = f"; and {len(bounded) - NAMED_VALUES} more in the design" if len(bounded) > NAMED_VALUES else ""
     falling = (
         "it is not promised that a chance does not fall."
         if may_fall
         else "and a chance of at least the second number stays at least the first."
     )
-    free = unprotected(values, bounds)
-    without = f" Without a bound, and so not protected: {listed(free, NAMED_VALUES)}." if free else ""
+    free = list_unprotected_values(values, bounds)
+    without = f" Without a bound, and so not protected: {format_values(free, NAMED_VALUES)}." if free else ""
     return (
         "Take a person with one record, and one value that has a bound. Whatever chance somebody gives the value, from "
         "all they know and from everything in this release but that person's own published value: the published value "

@@ -19,7 +19,7 @@ from sfumato._core.sorting import LARGEST_WORD
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights
-from sfumato.mechanisms._subset_selection.unranking import MOST_VALUES, sets_of
+from sfumato.mechanisms._subset_selection.unranking import MOST_VALUES, number_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +39,28 @@ class SubsetSelection:
 
         A chance that needs more than 63 bits is rounded down, towards privacy.
         """
-        members, factor = best_members(size, bound.amplification), bound.amplification
+        members, factor = find_best_set_size(size, bound.amplification), bound.amplification
         hold = members * factor / (members * factor + size - members)
-        words = min(hold.denominator, LARGEST_BOUND)
-        found = cls(size, members, math.floor(hold * words), words)
-        if found.hold * size <= members:
+        outcome_count = min(hold.denominator, LARGEST_BOUND)
+        selection = cls(size, members, math.floor(hold * outcome_count), outcome_count)
+        if selection.hold * size <= members:
             raise InfeasibleError(
                 f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold its "
                 "own value more often than others, and nothing could be counted; allow a larger posterior."
             )
-        return found
+        return selection
 
     @classmethod
     def read(cls, size: int, members: int, hold: Fraction, bound: BreachBound) -> SubsetSelection:
         """The sets that a design speaks of; those that its bound does not allow are refused."""
         if not 0 < members < size or not 0 < hold < 1:
             raise ReleaseFormatError("the design's sets or domain are out of range.")
-        found = cls(size, members, hold.numerator, hold.denominator)
-        if not 1 < found.amplification <= bound.amplification:
+        selection = cls(size, members, hold.numerator, hold.denominator)
+        if not 1 < selection.amplification <= bound.amplification:
             raise ReleaseFormatError(
                 "the design's sets hold the true value more often than its bound allows, or never."
             )
-        return found
+        return selection
 
     @property
     def published(self) -> SubsetSelection:
@@ -114,13 +114,13 @@ class SubsetSelection:
         fewer, all_members = math.comb(others, self.members - 1), math.comb(others, self.members)
         beside = draws.stream(f"{name}/beside").integers(first_row, rows, fewer)
         without = draws.stream(f"{name}/without").integers(first_row, rows, all_members)
-        sets = sets_of(others, self.members - 1, self.members)
-        found = sets.found(np.where(holds, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
+        sets = number_sets(others, self.members - 1, self.members)
+        set_bits = sets.found(np.where(holds, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
         # The bits from the own value on make room for it.
         own = codes.astype(np.uint64)
-        low = found & (LARGEST_WORD >> own)
-        found ^= low ^ (low >> np.uint64(1)) ^ (holds.astype(np.uint64) << (np.uint64(63) - own))
-        lowest_first = found.astype("<u8", copy=False).view(np.uint8).reshape(rows, 8)
+        low = set_bits & (LARGEST_WORD >> own)
+        set_bits ^= low ^ (low >> np.uint64(1)) ^ (holds.astype(np.uint64) << (np.uint64(63) - own))
+        lowest_first = set_bits.astype("<u8", copy=False).view(np.uint8).reshape(rows, 8)
         bits = np.empty((rows, -(-self.size // 8)), dtype=np.uint8)
         for place in range(bits.shape[1]):  # twice as fast as row by row, because a row has few bytes
             bits[:, place] = lowest_first[:, 7 - place]
@@ -140,14 +140,14 @@ class SubsetSelection:
         first = size - 1 - self.members
         for last in range(first, size - 1):
             picked = draws.stream(f"{name}/member/{last}").integers(first_row, rows, last + 1).astype(np.int64)
-            place = _beside(start + picked, own)
-            place = np.where(chosen.take(place), _beside(start + last, own), place)
+            place = _skip_own_value(start + picked, own)
+            place = np.where(chosen.take(place), _skip_own_value(start + last, own), place)
             np.put(chosen, place, ~holds if last == first else True)
         np.put(chosen, own, holds)
         return chosen.reshape(rows, size)
 
 
-def best_members(size: int, amplification: Fraction) -> int:
+def find_best_set_size(size: int, amplification: Fraction) -> int:
     """The size d that minimises b(1-b) / (a-b)², the variance that each record adds to the count of a rare value.
 
     It lies beside n / (1 + γ), where the real-valued minimum is.
@@ -163,6 +163,6 @@ def _variance(size: int, members: int, amplification: Fraction) -> Fraction:
     return other * (1 - other) / (hold - other) ** 2
 
 
-def _beside(places: Indices, own: Indices) -> Indices:
+def _skip_own_value(places: Indices, own: Indices) -> Indices:
     """The places of other values, which are numbered without the own one."""
     return places + (places >= own)

@@ -24,11 +24,11 @@ import numpy as np
 
 from sfumato._core.arrays import Codes, Floats, Indices, UInts
 from sfumato._core.cell_values import Value, values_from_json, values_to_json
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.member_columns import MemberColumns
 from sfumato._records.set_records import Sets
 from sfumato._records.tally import Holdings, Tally
@@ -37,10 +37,20 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms._randomized_response.empirical_bayes import shrunk
-from sfumato.mechanisms._randomized_response.estimation_weights import of_records, of_sets, weighed
+from sfumato.mechanisms._randomized_response.empirical_bayes import make_shrunk_method
+from sfumato.mechanisms._randomized_response.estimation_weights import (
+    compute_count_variances,
+    compute_set_variances,
+    make_weighted_method,
+)
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
-from sfumato.mechanisms._randomized_response.guarantee_sentences import any_prior, check_several, chosen, ratio, times
+from sfumato.mechanisms._randomized_response.guarantee_sentences import (
+    check_several,
+    describe_choice,
+    format_factor,
+    format_ratio,
+    state_any_prior,
+)
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 from sfumato.mechanisms.capabilities import (
     AttackModel,
@@ -144,7 +154,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 # ------------------------------------------------------------------------------------------------------------- sampling
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draw a set for each record; as bits, the first value in the highest bit of the first byte."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
@@ -153,8 +163,8 @@ def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
         for start in range(0, len(codes), step)
     ]
     if len(pieces) == 1:
-        return Replaced(pieces[0])
-    return Replaced(np.concatenate([*pieces, np.zeros((0, -(-size // 8)), dtype=np.uint8)]))
+        return PerturbedRecords(pieces[0])
+    return PerturbedRecords(np.concatenate([*pieces, np.zeros((0, -(-size // 8)), dtype=np.uint8)]))
 
 
 def design(plan: Plan, /) -> Design:
@@ -167,7 +177,7 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
     if len(set(domain)) != len(domain):
         raise ReleaseFormatError("the design's sets or domain are out of range.")
-    hold = exact(written["hold_probability"], "the chance that a set holds the true value")
+    hold = parse_exact(written["hold_probability"], "the chance that a set holds the true value")
     selection = SubsetSelection.read(len(domain), int(written["subset_size"]), hold, bound)
     return Design(domain, selection, bound, Form(written["form"]))
 
@@ -175,7 +185,7 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def shown(design: Design, /) -> Sets:
+def make_encoding(design: Design, /) -> Sets:
     """Each record shows a set of values."""
     size = len(design.domain)
     if design.form is Form.COLUMNS:
@@ -183,7 +193,7 @@ def shown(design: Design, /) -> Sets:
     return Sets(size, design.form is Form.LIST)
 
 
-def weights(design: Design, /) -> WeightColumns:
+def make_weights(design: Design, /) -> WeightColumns:
     """What a row adds to the unbiased count of a value: if its set holds that value, and otherwise."""
     size, hold, other = len(design.domain), design.hold_probability, design.other_probability
     return {
@@ -194,28 +204,28 @@ def weights(design: Design, /) -> WeightColumns:
     }
 
 
-def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def _estimate_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Estimate (o - kRb) / (a - b), where o counts the wanted members of all sets.
 
     The variance of a record depends on whether its own value is wanted.
     """
     weighing, rows = design.selection.weighing, tally.rows.astype(np.float64)
-    nothing, found = np.zeros(len(rows)), []
+    nothing, estimates = np.zeros(len(rows)), []
     for places in wanted:
         is_wanted = np.isin(np.arange(len(design.domain)), places)
         if len(places) in (0, len(design.domain)):
-            found.append(Moments.exact(rows if len(places) else nothing))
+            estimates.append(Moments.exact(rows if len(places) else nothing))
             continue
         theta = is_wanted.astype(np.float64)
         weights, spread = weighing.weights(theta), weighing.spread(theta)
         inside, outside = float(spread[is_wanted][0]), float(spread[~is_wanted][0])
         value = tally.counts @ weights.shown + weights.always * rows
         moments = Moments(value, rows * outside, np.full(len(rows), inside - outside), rows, nothing)
-        found.append(dataclass_replace(moments, chances=_hit_chances(design, len(places), len(rows))))
-    return found
+        estimates.append(dataclass_replace(moments, chances=_compute_hit_chances(design, len(places), len(rows))))
+    return estimates
 
 
-def _hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
+def _compute_hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
     """The chances of a hit, where a record shows one wanted value or none, or all that are wanted but for at most one.
 
     The second is so for all values but one: a hit is then a set that does not hold that one.
@@ -228,22 +238,24 @@ def _hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
     return None
 
 
-def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
     """The sets, and how often they hold a value."""
     return Twin(Path(__file__).with_suffix(".js"), asdict(design.selection.weighing))
 
 
-CLOSED: Method[Design] = weighed(
+CLOSED: Method[Design] = make_weighted_method(
     lambda design: design.selection.weighing,
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
-    _by_closed_form,
+    _estimate_closed_form,
     needs_hits_only=lambda design: True,  # all wanted members add the same
-    twin=_twin,
+    twin=_make_twin,
 )
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: CLOSED,
-    "shrunk": shrunk(CLOSED, lambda design: (float(design.hold_probability), float(design.other_probability))),
+    "shrunk": make_shrunk_method(
+        CLOSED, lambda design: (float(design.hold_probability), float(design.other_probability))
+    ),
 }
 
 
@@ -254,14 +266,14 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
     return hold * (1 - hold) * alike, other * (1 - other) * alike
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance [c a(1-a) + (R-c) b(1-b)] / (a-b)² of a count, the same for every value."""
-    return of_records(record_variances(design(plan)), rows, counts)
+    return compute_count_variances(record_variances(design(plan)), rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    return of_sets(plan.selection.weighing, plan.histogram.counts, share, sets)
+    return compute_set_variances(plan.selection.weighing, plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -269,22 +281,24 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 
 def explain(plan: Plan, /) -> Json:
     """The sets, and what they promise."""
-    made = design(plan)
+    published_design = design(plan)
     return {
-        "subset_size": made.subset_size,
-        "hold_probability": ratio(made.hold_probability),
-        "other_probability": ratio(made.other_probability),
-        "amplification": ratio(made.amplification),
+        "subset_size": published_design.subset_size,
+        "hold_probability": format_ratio(published_design.hold_probability),
+        "other_probability": format_ratio(published_design.other_probability),
+        "amplification": format_ratio(published_design.amplification),
     }
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """The sets, in one line."""
-    made = design(plan)
-    return f"sets of {made.subset_size} values; odds may rise {times(made.amplification)}"
+    published_design = design(plan)
+    return (
+        f"sets of {published_design.subset_size} values; odds may rise {format_factor(published_design.amplification)}"
+    )
 
 
-def remarks(plan: Plan, /) -> list[Notice]:
+def list_remarks(plan: Plan, /) -> list[Notice]:
     """Sets of one value are nothing new."""
     if plan.subset_size > 1:
         return []
@@ -292,23 +306,24 @@ def remarks(plan: Plan, /) -> list[Notice]:
     return [Notice("sets-of-one", sentence)]
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
     """A set is likelier from a value that it holds, by the amplification."""
     bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=plan.histogram.domain_size)
-    return revealed(design(plan), bits, bits, np.arange(len(bits)))
+    return compute_published_likelihoods(design(plan), bits, bits, np.arange(len(bits)))
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from the design and rows of zeros and ones, whatever anybody holds."""
     return (np.where(shown[rows], float(design.amplification), 1.0),)
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     return (
-        f"{any_prior(design.bound)} What is published of a record is a set of {design.subset_size} of the "
+        f"{state_any_prior(design.bound)} What is published of a record is a set of {design.subset_size} of the "
         f"{len(design.domain)} values. It holds the true one with probability {float(design.hold_probability):.4g}, "
-        f"and any given other one with probability {float(design.other_probability):.4g}.{chosen(design.bound)}"
+        "and any given other one with probability "
+        f"{float(design.other_probability):.4g}.{describe_choice(design.bound)}"
     )
 
 
@@ -321,19 +336,21 @@ MECHANISM = Mechanism(
     perturb=replace,
     design=design,
     read_design=read_design,
-    make_encoding=shown,
+    make_encoding=make_encoding,
     estimators=METHODS,
-    state_guarantee=promise,
+    state_guarantee=state_guarantee,
     further_requests=(BreachBoundPerValue,),
     covers_predicates=True,
-    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
     release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
     explanation=PlanExplanation(
-        explain=explain, summarize=summary, list_remarks=remarks, remark_codes=("sets-of-one",)
+        explain=explain, summarize=summarize, list_remarks=list_remarks, remark_codes=("sets-of-one",)
     ),
-    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
     comparability=Comparability(
         match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
     ),
-    estimation_weights=EstimationWeights(make_weights=weights),
+    estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -89,14 +89,14 @@ class _Halved:
 
 
 @cache
-def _every(values: int) -> Numbered:
+def _number_all_sets(values: int) -> Numbered:
     """The sets of all sizes."""
     if values <= TABLE_VALUES:
         return _Listed(values)
-    return _Halved(_every((values + 1) // 2), _every(values // 2), range(values + 1))
+    return _Halved(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), range(values + 1))
 
 
 @cache
-def sets_of(values: int, *sizes: int) -> Numbered:
+def number_sets(values: int, *sizes: int) -> Numbered:
     """The sets of so many values that have these sizes, which follow each other."""
-    return _Halved(_every((values + 1) // 2), _every(values // 2), sizes)
+    return _Halved(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), sizes)

@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 
 from sfumato._core.random_draws import Stream
 from sfumato.mechanisms._decoys import group_creation
-from sfumato.mechanisms._decoys.decoy_groups import Groups, transition
-from sfumato.mechanisms._decoys.group_creation import fullest_first, mixed, shuffled_orders, tranches_of
-from sfumato.mechanisms._decoys.leak_matrix import Creation, EvenLaw, FittedLaw, capped_counts, created, group_law
+from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
+from sfumato.mechanisms._decoys.group_creation import (
+    count_tranches,
+    make_fullest_groups,
+    make_mixed_groups,
+    shuffle_orders,
+)
+from sfumato.mechanisms._decoys.leak_matrix import Creation, EvenLaw, FittedLaw, cap_counts, create_groups, group_law
 from statistical.support import keyed_draws
 
 Run = tuple[tuple[int, ...], int]
@@ -31,9 +36,9 @@ def runs_of(groups: Groups) -> list[Run]:
 
 
 def in_tranches(counts: Sequence[int], group_size: int, seed: int, tranches: int | None = None) -> Groups:
-    number = tranches or tranches_of(sum(counts), len(counts), group_size)
+    number = tranches or count_tranches(sum(counts), len(counts), group_size)
     words = keyed_draws(seed).stream("orders").words(0, (number + 1) * len(counts))
-    return mixed(counts, group_size, shuffled_orders(words, len(counts)))
+    return make_mixed_groups(counts, group_size, shuffle_orders(words, len(counts)))
 
 
 def in_two_tranches(counts: Sequence[int], group_size: int, seed: int) -> Groups:
@@ -48,9 +53,9 @@ def ties(seed: int) -> Stream:
 MAKERS: Mapping[str, Maker] = {
     "mixed": in_tranches,
     "mixed in two tranches": in_two_tranches,
-    "fullest first, random ties": lambda counts, group_size, seed: fullest_first(counts, group_size, ties(seed)),
-    "fullest first, ties by place": lambda counts, group_size, seed: fullest_first(counts, group_size, None),
-    "fullest first, many at once": lambda counts, group_size, seed: fullest_first(
+    "fullest first, random ties": lambda counts, group_size, seed: make_fullest_groups(counts, group_size, ties(seed)),
+    "fullest first, ties by place": lambda counts, group_size, seed: make_fullest_groups(counts, group_size, None),
+    "fullest first, many at once": lambda counts, group_size, seed: make_fullest_groups(
         counts, group_size, ties(seed), most_runs=3
     ),
 }
@@ -168,7 +173,7 @@ def test_the_matrix_in_floats_is_the_exact_one(make: Maker, table: tuple[list[in
     counts, group_size = table
     groups = make(counts, group_size, seed)
     exact = [[float(each) for each in row] for row in exact_law(groups, counts)]
-    assert transition(groups) == pytest.approx(np.array(exact))
+    assert compute_transition(groups) == pytest.approx(np.array(exact))
     assert groups.meeting() == pytest.approx(np.array(exact) * np.array(counts)[:, None])
 
 
@@ -250,8 +255,8 @@ def one_by_one(counts: Sequence[int], group_size: int, breakers: Iterator[npt.ND
 def test_the_fullest_values_are_taken_one_by_one(table: tuple[list[int], int], seed: int | None) -> None:
     counts, group_size = table
     stream = None if seed is None else ties(seed)
-    expected = one_by_one(counts, group_size, group_creation._breakers(stream, len(counts)))
-    found = runs_of(fullest_first(counts, group_size, stream))
+    expected = one_by_one(counts, group_size, group_creation._draw_tie_breakers(stream, len(counts)))
+    found = runs_of(make_fullest_groups(counts, group_size, stream))
     assert [(tuple(sorted(members)), 1) for members, length in found for _ in range(length)] == expected
 
 
@@ -264,32 +269,35 @@ def test_groups_that_are_made_at_once_leave_what_can_be_grouped(
     stream = None if seed is None else ties(seed)
     held = np.array(counts)
     step = max(1, -(-(sum(counts) // group_size) // most_runs))
-    breakers = group_creation._breakers(stream, len(counts))
+    breakers = group_creation._draw_tie_breakers(stream, len(counts))
     while np.count_nonzero(held) >= group_size:
-        taken, length = group_creation._fullest(held, group_size, step, next(breakers))
+        taken, length = group_creation._select_fullest(held, group_size, step, next(breakers))
         assert len(set(taken.tolist())) == group_size
         assert 1 <= length <= held[taken].min()
         held[taken] -= length
         assert length == 1 or group_size * held.max() <= held.sum()
     assert set(held.tolist()) <= {0, 1}
-    check_groups(fullest_first(counts, group_size, stream, most_runs), counts, group_size)
+    check_groups(make_fullest_groups(counts, group_size, stream, most_runs), counts, group_size)
 
 
 def test_making_groups_at_once_makes_few_runs() -> None:
     counts = [90_000, 80_000, 70_000, 60_000, 50_000, 40_000, 9, 1]
-    groups = fullest_first(counts, 3, ties(1), most_runs=500)
+    groups = make_fullest_groups(counts, 3, ties(1), most_runs=500)
     check_groups(groups, counts, 3)
     assert len(groups.lengths) < 1200
     # They still hold the fullest values: every value meets every other that is not rare.
-    assert (transition(groups)[:6, :6] > 0).all()
+    assert (compute_transition(groups)[:6, :6] > 0).all()
 
 
 def test_ties_by_place_prefer_the_first_values() -> None:
-    assert [set(members) for members, _ in runs_of(fullest_first([1, 1, 1, 1], 2, None))] == [{0, 1}, {2, 3}]
+    assert [set(members) for members, _ in runs_of(make_fullest_groups([1, 1, 1, 1], 2, None))] == [{0, 1}, {2, 3}]
 
 
 def test_random_ties_bring_other_values_together_under_another_key() -> None:
-    found = {tuple(map(tuple, transition(fullest_first([4] * 6, 3, ties(seed))).tolist())) for seed in range(20)}
+    found = {
+        tuple(map(tuple, compute_transition(make_fullest_groups([4] * 6, 3, ties(seed))).tolist()))
+        for seed in range(20)
+    }
     assert len(found) > 10
 
 
@@ -319,7 +327,7 @@ def test_tranches_get_even_shares_that_fill_their_groups(table: tuple[list[int],
 def test_there_are_as_many_tranches_as_rows_and_memory_allow(
     total: int, values: int, group_size: int, expected: int
 ) -> None:
-    assert tranches_of(total, values, group_size) == expected
+    assert count_tranches(total, values, group_size) == expected
 
 
 def test_values_of_mixed_groups_meet_about_as_often_as_their_shares_say() -> None:
@@ -327,7 +335,7 @@ def test_values_of_mixed_groups_meet_about_as_often_as_their_shares_say() -> Non
     counts = [800, 700, 600, 500, 400, 300, 200, 100, 80, 60, 40, 20] * 3
     spreads = {}
     for name in ("mixed", "fullest first, ties by place"):
-        chances = transition(MAKERS[name](counts, 4, 1))
+        chances = compute_transition(MAKERS[name](counts, 4, 1))
         leaks = [np.delete(chances[:, place], place) for place in range(len(counts))]
         spreads[name] = float(np.median([each.std() / each.mean() for each in leaks]))
     assert spreads["mixed"] < 0.8
@@ -335,7 +343,7 @@ def test_values_of_mixed_groups_meet_about_as_often_as_their_shares_say() -> Non
 
 
 def test_the_orders_are_permutations_of_all_values() -> None:
-    orders = shuffled_orders(keyed_draws(0).stream("orders").words(0, 70), 7)
+    orders = shuffle_orders(keyed_draws(0).stream("orders").words(0, 70), 7)
     assert orders.shape == (10, 7)
     assert (np.sort(orders, axis=1) == np.arange(7)).all()
     assert len(set(map(tuple, orders.tolist()))) > 1
@@ -347,7 +355,7 @@ def test_groups_follow_from_the_key_and_the_purpose(kind: Creation) -> None:
     counts = [40, 40, 30, 30, 20, 20, 10, 10]
 
     def made(key: int, purpose: str) -> list[Run]:
-        return runs_of(created(counts, 3, kind, keyed_draws(key), purpose))
+        return runs_of(create_groups(counts, 3, kind, keyed_draws(key), purpose))
 
     assert made(1, "decoys/0") == made(1, "decoys/0")
     assert (made(1, "decoys/0") == made(1, "decoys/1")) == (kind is Creation.ANATOMY)
@@ -363,7 +371,7 @@ def test_published_counts_that_are_capped_can_be_grouped(table: tuple[list[int],
     counts, group_size = table
     total, chance = sum(counts), np.random.default_rng(noise)
     shown = chance.multinomial(total, chance.dirichlet(np.full(len(counts), 0.3)))
-    capped = capped_counts(shown, group_size)
+    capped = cap_counts(shown, group_size)
     assert capped.sum() == total
     assert group_size * capped.max() <= total
     assert (capped >= np.minimum(shown, total // group_size)).all()

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato._perturb.random_slots import Slots
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._decoys import Design
-from sfumato.mechanisms._decoys.decoy_estimators import nearer
+from sfumato.mechanisms._decoys.decoy_estimators import describe_shrunk_gain
 from sfumato.mechanisms._decoys.decoy_options import Options, Rare
 from sfumato.mechanisms._decoys.leak_matrix import Creation
 from sfumato.mechanisms._decoys.likelihood_ratios import likelihood_ratio
@@ -66,7 +66,7 @@ def test_every_column_must_let_groups_be_made() -> None:
 def test_records_show_a_value_of_their_group_in_each_column() -> None:
     plan, draws = two_columns(), keyed_draws(3)
     codes = np.random.default_rng(0).permutation(np.repeat(np.arange(12), TABLE.ravel()))
-    held = _decoys.column_codes(codes, plan.sizes)
+    held = _decoys.split_codes(codes, plan.sizes)
     assert [np.bincount(each).tolist() for each in held] == [[36, 32, 26, 6], [38, 33, 29]]
     slots = np.stack(
         [
@@ -77,7 +77,7 @@ def test_records_show_a_value_of_their_group_in_each_column() -> None:
     values = _decoys.replace(plan, codes, slots, draws, 0).values
     assert values is not None
     for column, mine, own, shown in zip(
-        plan.columns, held, slots, _decoys.column_codes(values, plan.sizes), strict=True
+        plan.columns, held, slots, _decoys.split_codes(values, plan.sizes), strict=True
     ):
         groups = column.groups
         runs = groups.run_of(mine, own)
@@ -95,7 +95,7 @@ def _parts(rows: int, size: int) -> list[slice]:
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4))
 def test_codes_of_columns_are_those_of_the_combination(sizes: list[int]) -> None:
     table = np.indices(sizes).reshape(len(sizes), -1)
-    found = _decoys.column_codes(np.arange(table.shape[1]), sizes)
+    found = _decoys.split_codes(np.arange(table.shape[1]), sizes)
     assert all(np.array_equal(mine, expected) for mine, expected in zip(found, table, strict=True))
 
 
@@ -139,19 +139,19 @@ def test_a_design_with_too_many_combinations_is_refused() -> None:
 
 def test_likelihoods_of_several_columns_are_those_of_each_for_itself() -> None:
     plan = two_columns()
-    together = _decoys.likelihoods(plan, Replaced(np.arange(12)))
+    together = _decoys.compute_likelihoods(plan, PerturbedRecords(np.arange(12)))
     assert [each.shape for each in together] == [(12, 4), (12, 3)]
     for number, column in enumerate(plan.columns):
         single = _decoys.plan(
             Histogram.of(column.values, column.counts), DecoyGroups(2), Options(), keyed_draws(number)
         )
         shown = np.arange(12) // 3 if number == 0 else np.arange(12) % 3
-        (alone,) = _decoys.likelihoods(single, Replaced(shown))
+        (alone,) = _decoys.compute_likelihoods(single, PerturbedRecords(shown))
         assert together[number].tolist() == alone.tolist()
 
 
 def test_variances_of_combinations_are_not_predicted() -> None:
-    assert np.isnan(_decoys.variances(two_columns(), np.full(12, 50.0), np.full(12, 5.0))).all()
+    assert np.isnan(_decoys.predict_variances(two_columns(), np.full(12, 50.0), np.full(12, 5.0))).all()
 
 
 # ---------------------------------------------------------------------------------------------------------- rare values
@@ -246,7 +246,7 @@ def test_a_group_of_one_is_refused(group_size: int) -> None:
 def remarks(counts: Sequence[int], options: Options | None = None, group_size: int = 2) -> list[str]:
     histogram = Histogram.of([f"value {place}" for place in range(len(counts))], counts)
     plan = _decoys.plan(histogram, DecoyGroups(group_size), options or Options(), keyed_draws(0))
-    return [str(remark) for remark in _decoys.remarks(plan)]
+    return [str(remark) for remark in _decoys.list_remarks(plan)]
 
 
 def test_the_rarest_value_is_named_with_its_ratio() -> None:
@@ -273,16 +273,16 @@ def test_groups_of_the_literature_are_advised_against() -> None:
 def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its_bias() -> None:
     """Relative errors of a half beside changes of a half: half of a change is left out."""
     counts = np.array([100.0, 40.0, 0.0, 10.0, 30.0])
-    (said,) = nearer(counts, np.array([5.0, 20.0, 8.0, 5.0, np.nan]))
+    (said,) = describe_shrunk_gain(counts, np.array([5.0, 20.0, 8.0, 5.0, np.nan]))
     assert said.numbers == pytest.approx({"default": 0.5, "shrunk": 0.5 / 2**0.5, "values": 2, "bias": 0.5})
     assert "for 2 of 5 values" in str(said)
     assert "35% instead of 50%" in str(said)
-    assert nearer(counts, counts / 10) == []
+    assert describe_shrunk_gain(counts, counts / 10) == []
 
 
 def test_shrinking_is_proposed_for_one_column() -> None:
     assert any("query --method shrunk" in each for each in remarks((40, 30, 28, 2)))
-    assert not any("shrunk" in str(each) for each in _decoys.remarks(two_columns()))
+    assert not any("shrunk" in str(each) for each in _decoys.list_remarks(two_columns()))
     proposal = _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, Creation.MIXED))
     assert proposal is not None
     assert "it is biased" in proposal
@@ -292,6 +292,6 @@ def test_shrinking_is_proposed_for_one_column() -> None:
 def test_the_methods_begin_with_what_the_groups_need() -> None:
     few, many = (("a", "b", "c"),), (tuple(map(str, range(101))),)
     for domains, mixed in ((few, "inverse"), (many, "fitted")):
-        defaults = [_decoys.default_method(Design(domains, 2, creation)) for creation in Creation]
+        defaults = [_decoys.choose_estimator(Design(domains, 2, creation)) for creation in Creation]
         assert defaults == [mixed, "inverse", "inverse"]
     assert list(_decoys.MECHANISM.estimators) == ["fitted", "closed", "inverse", "shrunk", "paper"]

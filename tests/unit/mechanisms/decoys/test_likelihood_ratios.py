@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sfumato._request import decoy_count_errors
 from sfumato._request.decoy_count_errors import (
     EXACT_SEATS,
-    accurate_count,
     chebyshev,
     chebyshev_count,
     error_probability,
+    find_accurate_count,
     tail,
     tail_figure,
 )
@@ -121,7 +121,7 @@ def test_accurate_count_is_the_smallest(
     assume(enough < 150)
     tails = {count: tail(count, group_size, error, inclusive=inclusive) for count in range(1, enough)}
     exceeding = [count for count, chance in tails.items() if chance > probability]
-    assert accurate_count(group_size, error, probability, inclusive=inclusive) == max(exceeding, default=0) + 1
+    assert find_accurate_count(group_size, error, probability, inclusive=inclusive) == max(exceeding, default=0) + 1
 
 
 @given(st.integers(1, 200), st.integers(2, 12), relative_errors, st.booleans())
@@ -136,15 +136,16 @@ def test_figure_is_the_exact_tail_to_nearly_all_its_digits(
     for seats in (0, decoy_count_errors.EXACT_SEATS):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(decoy_count_errors, "EXACT_SEATS", seats)
-            figure = decoy_count_errors._quick_tail(count, group_size, reach)
+            figure = decoy_count_errors._approximate_tail(count, group_size, reach)
         assert figure == pytest.approx(float(exact), rel=decoy_count_errors.CLOSE / 1000, abs=1e-280)
 
 
 def test_promise_of_decoys_does_without_scipy() -> None:
     """Which takes longer to load than a small table takes to be published."""
     code = (
-        "import sys\nfrom fractions import Fraction\nfrom sfumato._request.decoy_count_errors import accurate_count\n"
-        "accurate_count(10, Fraction(1, 10), Fraction(1, 20))\nassert 'scipy' not in sys.modules"
+        "import sys\nfrom fractions import Fraction\nfrom sfumato._request.decoy_count_errors import "
+        "find_accurate_count\n"
+        "find_accurate_count(10, Fraction(1, 10), Fraction(1, 20))\nassert 'scipy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -154,21 +155,21 @@ def test_accurate_count_settles_a_tie_exactly(group_size: int, count: int) -> No
     """The last tail of a tooth, asked for exactly and a little less: no float can tell these two apart."""
     met = tail(count, group_size, THREE_TENTHS)
     below = met - Fraction(1, 10**40)
-    assert accurate_count(group_size, THREE_TENTHS, below) == count + 1
-    assert accurate_count(group_size, THREE_TENTHS, met) < count + 1
+    assert find_accurate_count(group_size, THREE_TENTHS, below) == count + 1
+    assert find_accurate_count(group_size, THREE_TENTHS, met) < count + 1
 
 
 def test_accurate_count_errs_upwards_where_exact_chances_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     met = tail(20, 5, THREE_TENTHS)
     monkeypatch.setattr("sfumato._request.decoy_count_errors.EXACT_SEATS", 100)
-    assert accurate_count(5, THREE_TENTHS, met) < 21
+    assert find_accurate_count(5, THREE_TENTHS, met) < 21
     monkeypatch.setattr("sfumato._request.decoy_count_errors.EXACT_SEATS", 99)
-    assert accurate_count(5, THREE_TENTHS, met) == 21
+    assert find_accurate_count(5, THREE_TENTHS, met) == 21
 
 
 def test_accurate_count_of_a_thousandth_is_found() -> None:
     error, probability = Fraction(1, 1000), Fraction(1, 100)
-    found = accurate_count(10, error, probability)
+    found = find_accurate_count(10, error, probability)
     assert tail_figure(found - 1, 10, error) > probability
     assert all(tail_figure(count, 10, error) <= probability for count in range(found, found + 3000))
     assert found < chebyshev_count(10, error, probability)
@@ -251,8 +252,8 @@ def test_figures_of_numpy_integers_are_those_of_integers() -> None:
         (lambda: tail_figure(5, 2, Fraction(-1)), "above 0"),
         (lambda: error_probability(0, 2, TENTH), "below 1"),
         (lambda: chebyshev_count(2, TENTH, Fraction(0)), "between 0 and 1"),
-        (lambda: accurate_count(2, TENTH, Fraction(1)), "between 0 and 1"),
-        (lambda: accurate_count(1, TENTH, TENTH), "at least 2"),
+        (lambda: find_accurate_count(2, TENTH, Fraction(1)), "between 0 and 1"),
+        (lambda: find_accurate_count(1, TENTH, TENTH), "at least 2"),
         (lambda: leak(21, 100, 5), "at most 20"),
         (lambda: leak(0, 0, 5), "at most 0"),
         (lambda: likelihood_ratio(0, 100, 5), "never published"),

@@ -17,7 +17,7 @@ from sfumato._records.tally import Tally
 from sfumato.mechanisms._decoys import Design
 from sfumato.mechanisms._decoys.decoy_estimators import METHODS
 from sfumato.mechanisms._decoys.leak_matrix import Creation
-from sfumato.mechanisms._decoys.splu_iteration import iterated
+from sfumato.mechanisms._decoys.splu_iteration import run_iteration
 
 Record = tuple[int, ...]
 """Whether the condition selects it, and the place of what it shows in each column."""
@@ -56,7 +56,7 @@ def test_many_tables_are_iterated_as_each_by_the_printed_formulas(
     given: tuple[list[list[int]], tuple[int, ...]],
 ) -> None:
     shown, sizes = given
-    found, rounds = iterated(np.array(shown, dtype=np.float64), sizes, most_rounds=60)
+    found, rounds = run_iteration(np.array(shown, dtype=np.float64), sizes, most_rounds=60)
     for line, states, number in zip(shown, found, rounds, strict=True):
         expected, after = printed(line, sizes, most_rounds=60)
         assert states == pytest.approx(expected, rel=1e-9, abs=1e-9)

@@ -18,13 +18,13 @@ from releases import published_by
 from selection import examples
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.estimate import Estimate
-from sfumato._query.intervals import intervals, standard_errors
+from sfumato._query.intervals import compute_intervals, compute_standard_errors
 from sfumato._query.release import Release
 from sfumato._records.tally import Tally
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InternalError, QueryError
 from sfumato.mechanisms._randomized_response import uniform
-from sfumato.mechanisms._randomized_response.empirical_bayes import pulled
+from sfumato.mechanisms._randomized_response.empirical_bayes import shrink_counts
 from sfumato.mechanisms._subset_selection import subset
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 
@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 
 BOUND = BreachBound("1/10", "1/3")
 DESIGNS: dict[str, Any] = {
-    "uniform": uniform.Design(tuple(range(6)), uniform.retention_of((7, 2), 6), BOUND),
+    "uniform": uniform.Design(tuple(range(6)), uniform.compute_retention((7, 2), 6), BOUND),
     "subset": subset.Design(tuple(range(6)), SubsetSelection(6, 2, 18, 26), BOUND, subset.Form.BITS),
 }
 METHODS: dict[str, Any] = {"uniform": uniform.METHODS, "subset": subset.METHODS}
@@ -64,20 +64,22 @@ LINES = (
 
 def test_a_line_is_pulled_as_by_hand_whatever_stands_beside_it() -> None:
     values, noise, expected = (np.array(each) for each in zip(*LINES, strict=True))
-    for line, found in zip(LINES, pulled(values, noise, expected), strict=True):
+    for line, found in zip(LINES, shrink_counts(values, noise, expected), strict=True):
         assert found == pytest.approx(by_hand(*line), rel=1e-12)
 
 
 def test_counts_that_vary_as_noise_does_are_pulled_further_than_others() -> None:
     values, noise, expected = (np.array(each) for each in zip(*LINES, strict=True))
-    left = np.abs(pulled(values, noise, expected) - expected) / np.abs(values - expected)
+    left = np.abs(shrink_counts(values, noise, expected) - expected) / np.abs(values - expected)
     assert np.median(left[0]) > 1.3 * np.median(left[1])
 
 
 def test_without_noise_nothing_is_pulled_and_what_nobody_is_expected_to_have_stays() -> None:
     values = np.array([[30.0, -2.0, 0.0, 12.0]])
-    assert pulled(values, np.zeros((1, 4)), np.array([[20.0, 10.0, 0.0, 10.0]])).tolist() == [[30.0, 0.0, 0.0, 12.0]]
-    assert pulled(values, np.full((1, 4), 9.0), np.zeros((1, 4))).tolist() == [[0.0, 0.0, 0.0, 0.0]]
+    assert shrink_counts(values, np.zeros((1, 4)), np.array([[20.0, 10.0, 0.0, 10.0]])).tolist() == [
+        [30.0, 0.0, 0.0, 12.0]
+    ]
+    assert shrink_counts(values, np.full((1, 4), 9.0), np.zeros((1, 4))).tolist() == [[0.0, 0.0, 0.0, 0.0]]
 
 
 lines = st.lists(st.integers(0, 200), min_size=6, max_size=6)
@@ -106,9 +108,9 @@ def test_a_shrunk_count_is_possible_and_near_the_unbiased_one_whose_interval_it_
         assert (closed.least <= shrunk.value).all()
         assert (shrunk.value <= closed.most).all()
         nearest = np.clip(closed.value, closed.least, closed.most)
-        assert np.abs(shrunk.value - nearest) <= 2 * standard_errors(closed) + 1e-9
-        assert standard_errors(shrunk) == pytest.approx(standard_errors(closed))
-        assert np.array(intervals(shrunk, 0.9)) == pytest.approx(np.array(intervals(closed, 0.9)))
+        assert np.abs(shrunk.value - nearest) <= 2 * compute_standard_errors(closed) + 1e-9
+        assert compute_standard_errors(shrunk) == pytest.approx(compute_standard_errors(closed))
+        assert np.array(compute_intervals(shrunk, 0.9)) == pytest.approx(np.array(compute_intervals(closed, 0.9)))
         assert (shrunk.is_certain == closed.is_certain).all()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms._randomized_response.guarantee_sentences import figure, percent, times
+from sfumato.mechanisms._randomized_response.guarantee_sentences import format_factor, format_number, format_percent
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ from sfumato.mechanisms._randomized_response.guarantee_sentences import figure, 
     ],
 )
 def test_times_rounds_up_at_the_fourth_digit(factor: Fraction | str | float, words: str) -> None:
-    assert times(factor) == words
+    assert format_factor(factor) == words
 
 
 @given(st.fractions(Fraction(1, 100), 10**8))
 def test_times_is_never_less_than_the_factor_and_near_it(factor: Fraction) -> None:
-    found = re.fullmatch(r"(just over )?([\d,.]+) times", times(factor))
+    found = re.fullmatch(r"(just over )?([\d,.]+) times", format_factor(factor))
     assert found
     shown = Fraction(found[2].replace(",", ""))
     if found[1]:
@@ -57,11 +57,11 @@ def test_times_is_never_less_than_the_factor_and_near_it(factor: Fraction) -> No
     ],
 )
 def test_percent_stands_beside_the_exact_share(share: str, words: str) -> None:
-    assert percent(share) == words
+    assert format_percent(share) == words
 
 
 @pytest.mark.parametrize(
     ("number", "words"), [("0/1", "0"), ("80/99", "80/99"), ("1234567/7654321", "0.1613"), (0.004054, "0.004054")]
 )
 def test_figure_is_exact_where_that_can_be_read(number: str | float, words: str) -> None:
-    assert figure(number) == words
+    assert format_number(number) == words

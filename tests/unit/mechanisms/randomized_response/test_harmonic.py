@@ -85,7 +85,7 @@ def test_no_prior_lets_a_belief_rise_above_its_posterior(limits: list[BreachBoun
 @given(several_limits)
 def test_the_law_of_the_audit_finds_the_largest_rise_by_enumeration(limits: list[BreachBound | None]) -> None:
     made = _plan(limits).published
-    audited, transition = law.law_of(made.to_json()), _transition(made)
+    audited, transition = law.read_distribution(made.to_json()), _transition(made)
     for one in range(len(limits)):
         pairs = [
             (true, false)
@@ -110,7 +110,7 @@ def test_the_law_of_the_audit_has_the_posteriors_of_bayes_rule(
     joint = [[counts[true] * chance for chance in row] for true, row in enumerate(transition)]
     shown = [sum(column) for column in zip(*joint, strict=True)]
     expected = [max(each / total for each, total in zip(row, shown, strict=True) if total) for row in joint]
-    assert law.law_of(made.to_json()).posteriors(counts) == expected
+    assert law.read_distribution(made.to_json()).posteriors(counts) == expected
 
 
 @settings(max_examples=examples(30))
@@ -181,7 +181,9 @@ def test_hundreds_of_values_are_drawn_from_exactly() -> None:
 
 def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> None:
     limits = [BreachBound.of_odds(Fraction(3)), BreachBound("1/10", "3/10"), None]
-    of_file, of_shares = (harmonic.promise(_plan(limits, tolerance=each).published) for each in (None, Fraction(3)))
+    of_file, of_shares = (
+        harmonic.state_guarantee(_plan(limits, tolerance=each).published) for each in (None, Fraction(3))
+    )
     for words in ("'value 0' odds 3 times; 'value 1' 1/10 and 3/10, odds 3.858 times", "not protected: 'value 2'."):
         assert words in of_file
         assert words in of_shares
@@ -189,15 +191,15 @@ def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> Non
     assert "rounded down to two digits and never finer than ten records" in of_shares
     assert "rounded" not in of_file
     assert of_file.endswith(harmonic.CLEAR)
-    assert harmonic.CLEAR not in harmonic.promise(_plan(_limits("3", "6")).published)
+    assert harmonic.CLEAR not in harmonic.state_guarantee(_plan(_limits("3", "6")).published)
 
 
 def test_the_holder_is_told_who_is_not_protected_and_that_beliefs_may_fall() -> None:
-    codes = [each.code for each in harmonic.remarks(_plan(_limits("3", "-")))]
+    codes = [each.code for each in harmonic.list_remarks(_plan(_limits("3", "-")))]
     assert codes == ["values-unprotected", "beliefs-may-fall"]
-    falling = harmonic.remarks(_plan(_limits("3", "6")))[0].sentence
+    falling = harmonic.list_remarks(_plan(_limits("3", "6")))[0].sentence
     assert falling.endswith("(--mechanism fine-grain --direction both prevents it).")  # which this one refuses
-    assert harmonic.remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CLEAR}")
-    assert harmonic.summary(_plan(_limits("3", "6"))) == (
+    assert harmonic.list_remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CLEAR}")
+    assert harmonic.summarize(_plan(_limits("3", "6"))) == (
         "retention 10/17; odds may rise 3 times for the strictest bound, 6 times for the loosest"
     )

@@ -17,14 +17,14 @@ from selection import examples
 from sfumato._records.tally import Tally
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
     COMPOSITION_STEPS,
-    closed,
-    entry_counts,
+    compute_inverse_rows,
+    compute_inverse_variances,
+    estimate_by_iteration,
+    estimate_closed_form,
+    estimate_entry_counts,
+    estimate_least_squares,
+    estimate_shares,
     flat_variance,
-    inverse_rows,
-    inverse_variances,
-    iterated,
-    least_squares,
-    shares_from,
 )
 from sfumato.mechanisms._randomized_response.operators import Cell, Operator
 from single import Single, check_lines, singles
@@ -54,7 +54,7 @@ def _one_cell(retentions: Sequence[Fraction | float], places: Sequence[int] | No
 
 
 def _weights(operator: Operator, wanted: Sequence[int]) -> Floats:
-    return inverse_rows(operator, np.array(wanted, dtype=np.int64))
+    return compute_inverse_rows(operator, np.array(wanted, dtype=np.int64))
 
 
 def _retentions(smallest: int = 2, largest: int = 6) -> st.SearchStrategy[list[Fraction]]:
@@ -84,20 +84,20 @@ def _tally(counts: Sequence[int] | Floats, rows: int | None = None) -> Tally:
 
 
 def _closed(operator: Operator, tally: Tally, wanted: Sequence[npt.NDArray[np.int64]]) -> list[Single]:
-    return singles(closed(operator, tally, wanted))
+    return singles(estimate_closed_form(operator, tally, wanted))
 
 
 def _least_squares(
     operator: Operator, tally: Tally, shares: Floats, wanted: Sequence[npt.NDArray[np.int64]]
 ) -> list[Single]:
-    return singles(least_squares(operator, tally, shares, wanted))
+    return singles(estimate_least_squares(operator, tally, shares, wanted))
 
 
 def _iterated(
     operator: Operator, counts: npt.ArrayLike, shares: Floats, most_steps: int, tolerance: float = 0.0
 ) -> Floats:
     """Iterative Bayes from one line of counts."""
-    (found,) = iterated(operator, np.array([counts]), shares, most_steps, tolerance)
+    (found,) = estimate_by_iteration(operator, np.array([counts]), shares, most_steps, tolerance)
     return np.asarray(found)
 
 
@@ -157,7 +157,7 @@ def test_inverse_variances_agree_with_the_inverse_matrix(
     matrix = _matrix(operator)
     inverse = np.linalg.inv(matrix)
     spread = matrix @ inverse**2 - np.eye(size)  # spread[z, x]: the mean of the weight is 1 if z is x, and else 0
-    own, other = inverse_variances(operator, shares)
+    own, other = compute_inverse_variances(operator, shares)
     assert own == pytest.approx(np.diag(spread), rel=1e-8, abs=1e-8)
     for value in range(size):
         rest = np.delete(shares, value)
@@ -166,7 +166,7 @@ def test_inverse_variances_agree_with_the_inverse_matrix(
 
 
 def test_inverse_variances_are_infinite_where_two_values_are_never_kept() -> None:
-    own, other = inverse_variances(_one_cell([0, 0, 0.5]), np.full(3, 1 / 3))
+    own, other = compute_inverse_variances(_one_cell([0, 0, 0.5]), np.full(3, 1 / 3))
     assert np.isinf(own).all()
     assert np.isinf(other).all()
 
@@ -445,7 +445,7 @@ LINES = np.array([[5, 2, 3, 8, 6, 1, 2, 2, 1], [0] * 9, [900, 0, 0, 0, 3, 0, 50,
 
 @pytest.mark.parametrize(("steps", "tolerance"), [(0, 0.0), (7, 0.0), (1000, 0.0), (10_000, 1e-9), (10_000, 1e-2)])
 def test_lines_are_iterated_each_for_itself_and_each_stops_when_it_does_not_move(steps: int, tolerance: float) -> None:
-    together = iterated(SEVERAL, LINES, SHARES, steps, tolerance)
+    together = estimate_by_iteration(SEVERAL, LINES, SHARES, steps, tolerance)
     alone = [_iterated(SEVERAL, line, SHARES, steps, tolerance) for line in LINES]
     assert together == pytest.approx(np.array(alone), rel=1e-9, abs=1e-9)
 
@@ -456,34 +456,34 @@ DIFFERENT = _one_cell([Fraction(1, 2)] * 8 + [Fraction(2, 3)])
 @pytest.mark.parametrize(("operator", "shares"), [(SEVERAL, SHARES), (DIFFERENT, np.ones(9))], ids=["cells", "coins"])
 def test_lines_are_counted_each_for_itself(operator: Operator, shares: Floats) -> None:
     sets = [np.array(places, dtype=np.int64) for places in ([0], [1, 2], [3, 4], [0, 1, 2, 3, 4], [])]
-    check_lines(lambda tally: closed(operator, tally, sets), Tally.of_symbols(LINES))
-    check_lines(lambda tally: least_squares(operator, tally, shares, sets), Tally.of_symbols(LINES))
+    check_lines(lambda tally: estimate_closed_form(operator, tally, sets), Tally.of_symbols(LINES))
+    check_lines(lambda tally: estimate_least_squares(operator, tally, shares, sets), Tally.of_symbols(LINES))
 
 
 # -------------------------------------------------------------------------------------------------------------- shares
 
 
 def test_shares_are_those_of_the_counts_of_each_value() -> None:
-    shares = shares_from(SEVERAL, np.array([4.0, 7, 5, 2, 5, 9, 1, 2, 3]))
+    shares = estimate_shares(SEVERAL, np.array([4.0, 7, 5, 2, 5, 9, 1, 2, 3]))
     assert shares == pytest.approx(SHARES)
 
 
 def test_shares_take_a_negative_count_for_none_and_are_even_where_nothing_is_known() -> None:
     """0 is in three cells, 1 and 3 in two, 2 and 4 in one."""
-    shares = shares_from(SEVERAL, np.array([-3.0, 0, -1, 2, 5, 0, 0, -4, 0]))
+    shares = estimate_shares(SEVERAL, np.array([-3.0, 0, -1, 2, 5, 0, 0, -4, 0]))
     assert shares == pytest.approx([0, 1 / 2, 1, 1, 1, 1, 0, 0, 1 / 2])
 
 
 @given(st.lists(st.floats(-100, 100), min_size=9, max_size=9))
 def test_shares_of_a_value_sum_to_one(counts: list[float]) -> None:
-    shares = shares_from(SEVERAL, np.array(counts))
+    shares = estimate_shares(SEVERAL, np.array(counts))
     assert SEVERAL.by_place(shares) == pytest.approx(np.ones(5))
 
 
 def test_entry_counts_of_the_expected_tally_are_the_truth() -> None:
     held = 10.0 * np.array([3, 0, 1, 4, 2, 5, 0, 6, 2])
     expected = held @ _matrix(SEVERAL)
-    assert entry_counts(SEVERAL, _tally(expected, int(held.sum()))) == pytest.approx(held)
+    assert estimate_entry_counts(SEVERAL, _tally(expected, int(held.sum()))) == pytest.approx(held)
 
 
 def test_expected_entries_are_those_of_the_matrix() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import Words
+from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records.tally import Tally
 from sfumato._request.histogram import Histogram
@@ -63,7 +63,7 @@ def _reconstructed(design: uniform.Design, tally: Tally, places: Sequence[int]) 
 
 def _weights_of_a_value(design: uniform.Design, value: int) -> tuple[float, float]:
     """What a row adds to the count of a value: if it shows that value, and otherwise."""
-    weights = uniform.weights(design)
+    weights = uniform.make_weights(design)
     line = weights["value"].tolist().index(value)
     return float(weights["if_equal"][line]), float(weights["otherwise"][line])
 
@@ -172,7 +172,7 @@ class EveryOutcome:
     def stream(self, purpose: str) -> EveryOutcome:
         return self
 
-    def integers(self, first_row: int, rows: int, bound: int) -> Words:
+    def integers(self, first_row: int, rows: int, bound: int) -> RandomBits:
         assert rows == bound, "one row for each outcome"
         return np.arange(bound, dtype=np.uint64)
 
@@ -382,7 +382,7 @@ def test_variances_are_those_of_the_counts_of_single_values(
     plan = _plan(domain_size, bound)
     rows = data.draw(st.lists(st.integers(0, 10**6), min_size=domain_size, max_size=domain_size))
     counts = [data.draw(st.integers(0, each)) for each in rows]
-    found = uniform.variances(plan, np.array(rows, dtype=np.float64), np.array(counts, dtype=np.float64))
+    found = uniform.predict_variances(plan, np.array(rows, dtype=np.float64), np.array(counts, dtype=np.float64))
     pairs = zip(rows, counts, strict=True)
     expected = [float(_exact_variance(uniform.design(plan), each, 1, count)) for each, count in pairs]
     assert found == pytest.approx(expected, rel=1e-9)
@@ -451,6 +451,6 @@ def test_read_design_needs_every_part(key: str) -> None:
 
 def test_promise_states_the_numbers_of_the_design() -> None:
     design = uniform.design(_plan(50, BreachBound("1/13", "1/6")))
-    promise = uniform.promise(design)
+    promise = uniform.state_guarantee(design)
     for number in ("at most 1/13", "at most 1/6", "at most 12/5", "50 values", "0.04669", "0.01946"):
         assert number in promise

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from enumeration import every_outcome
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.member_columns import MemberColumns
 from sfumato._records.set_records import Sets
 from sfumato._records.tally import Tally
@@ -24,7 +24,7 @@ from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
 from sfumato.mechanisms._subset_selection import set_sampler, subset
 from sfumato.mechanisms._subset_selection.subset import Form, Options
-from sfumato.mechanisms._subset_selection.unranking import sets_of
+from sfumato.mechanisms._subset_selection.unranking import number_sets
 from single import Single, counted
 from strategies import batch_splits, breach_bounds, fine_breach_bounds, histograms
 
@@ -74,7 +74,7 @@ def _variance(domain_size: int, subset_size: int, amplification: Fraction) -> Fr
 def test_the_size_of_the_sets_is_the_best_of_all_sizes(domain_size: int, amplification: Fraction) -> None:
     sizes = range(1, domain_size)
     best = min(sizes, key=lambda size: (_variance(domain_size, size, amplification), size))
-    assert set_sampler.best_members(domain_size, amplification) == best
+    assert set_sampler.find_best_set_size(domain_size, amplification) == best
 
 
 @given(breach_bounds(), st.integers(2, 1000))
@@ -189,7 +189,7 @@ def test_sets_follow_the_documented_draws(size: int) -> None:
     expected = []
     for row, own in enumerate(codes.tolist()):
         number, size_of_set = (beside[row], members - 1) if holds[row] else (without[row], members)
-        (word,) = sets_of(others, size_of_set).found(np.array([number], dtype=np.uint64)).tolist()
+        (word,) = number_sets(others, size_of_set).found(np.array([number], dtype=np.uint64)).tolist()
         bits = f"{word:0{others}b}"
         expected.append(bits[:own] + str(int(holds[row])) + bits[own:])
     found = np.unpackbits(subset.replace(plan, codes, None, DRAWS, 3).values, axis=1, count=size)
@@ -311,7 +311,7 @@ def test_the_variance_of_one_value_is_what_planning_says() -> None:
     plan = _plan(50, _bound("12/5"))
     moments = _counted(subset.design(plan), [20] * 50, 100, [7])
     for truth in (0.0, 10.0, 100.0):
-        planned = subset.variances(plan, np.full(50, 100.0), np.full(50, truth))[7]
+        planned = subset.predict_variances(plan, np.full(50, 100.0), np.full(50, truth))[7]
         assert moments.variance_at(truth) == pytest.approx(planned)
 
 
@@ -335,7 +335,7 @@ def test_weights_summed_over_the_rows_are_the_estimate(
 ) -> None:
     value, rows = data.draw(st.integers(0, len(counts) - 1)), 100
     design = subset.design(_plan(len(counts), bound))
-    written = subset.weights(design)
+    written = subset.make_weights(design)
     assert written["place"].tolist() == written["value"].tolist() == list(range(len(counts)))
     total = counts[value] * written["if_equal"][value] + (rows - counts[value]) * written["otherwise"][value]
     assert _counted(design, counts, rows, [value]).value == pytest.approx(total, rel=1e-6, abs=1e-6 * abs(total))
@@ -345,7 +345,7 @@ def test_weights_summed_over_the_rows_are_the_estimate(
 def test_a_release_shows_sets_of_the_domain(form: Form) -> None:
     design = subset.design(_plan(9, _bound("3/2"), Options(form)))
     columns = MemberColumns(9, False, design.subset_size)
-    assert subset.shown(design) == (columns if form is Form.COLUMNS else Sets(9, form is Form.LIST))
+    assert subset.make_encoding(design) == (columns if form is Form.COLUMNS else Sets(9, form is Form.LIST))
 
 
 # Publishing the design
@@ -418,17 +418,17 @@ def test_explain_tells_the_sets_and_their_chances() -> None:
 
 
 def test_sets_of_one_value_are_remarked_upon() -> None:
-    (remark,) = map(str, subset.remarks(_plan(6, _bound("5/2"))))
+    (remark,) = map(str, subset.list_remarks(_plan(6, _bound("5/2"))))
     assert "sets of one value" in remark
     assert "uniform perturbation" in remark
 
 
 def test_there_is_nothing_to_remark_on_larger_sets() -> None:
-    assert subset.remarks(_plan(50, _bound("12/5"))) == []
+    assert subset.list_remarks(_plan(50, _bound("12/5"))) == []
 
 
 def test_promise_states_the_numbers_of_the_design() -> None:
-    promise = subset.promise(subset.design(_plan(50, BreachBound("1/13", "1/6"))))
+    promise = subset.state_guarantee(subset.design(_plan(50, BreachBound("1/13", "1/6"))))
     for number in ("at most 1/13", "at most 1/6", "at most 12/5", "14 of the 50 values", "0.4828", "0.2759"):
         assert number in promise
 
@@ -436,5 +436,5 @@ def test_promise_states_the_numbers_of_the_design() -> None:
 def test_likelihoods_are_of_the_values_of_a_set_and_not_of_the_bits_behind_them() -> None:
     """Two bytes for nine values: the seven bits that stand for none have no column."""
     plan = _plan(9, BreachBound("1/3", "1/2"))
-    (likely,) = subset.likelihoods(plan, Replaced(np.array([[0b10000000, 0b10000000]], dtype=np.uint8)))
+    (likely,) = subset.compute_likelihoods(plan, PerturbedRecords(np.array([[0b10000000, 0b10000000]], dtype=np.uint8)))
     assert likely.tolist() == [[2.0, *[1.0] * 7, 2.0]]

@@ -31,9 +31,9 @@ from sfumato._query.counting.cell_lookup import AskedCells, SharedPair
 from sfumato._query.counting.count_queries import CountQuery, Range
 from sfumato._query.counting.cube_counts import Cube
 from sfumato._query.counting.file_counts import SymbolCounting
-from sfumato._query.counting.many_counts import _by_wheres, count_many
+from sfumato._query.counting.many_counts import _group_by_wheres, count_many
 from sfumato._query.counting.query_workload import COLUMN_SHIFT, AskedColumn, Atom, Workload
-from sfumato._query.counting.simple_sql import simple_count
+from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.estimate import Estimate
 from sfumato._query.exact_intervals import FEW
 from sfumato._query.release import Release
@@ -273,7 +273,7 @@ def combined(work: Workload) -> list[int]:
 def test_bitmaps_and_row_numbers_count_alike(problem: tuple[Workload, record_blocks.Block, int]) -> None:
     work, block, symbols = problem
     wheres = combined(work)
-    for way in (bitmap_counts.symbol_counts, bitmap_counts.row_counts):
+    for way in (bitmap_counts.count_symbol_bits, bitmap_counts.count_row_symbols):
         found = {
             number: line
             for some, lines in way(work, block, wheres, symbols)
@@ -306,7 +306,7 @@ def test_cubes_and_tables_count_what_they_say_they_answer(
         patch.setattr(cell_keys, "SLICE_ROWS", slice_rows)
         for name, price in PRICES[cheap].items():
             patch.setattr(counting_strategy, name, price)
-        made = counting_strategy.chosen(work, combined(work), symbols, block)
+        made = counting_strategy.choose_ways(work, combined(work), symbols, block)
         for way in made.ways:
             made_of = Cube if cheap == "cubes" else AskedCells | SharedPair
             assert isinstance(way, made_of)
@@ -376,7 +376,7 @@ def test_the_way_depends_on_how_much_is_asked(size: int, asked: int, expected: t
     pairs = list(itertools.product(list(atoms)[:size], list(atoms)[size:]))[:: size * size // asked][:asked]
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, [*pairs, *((each,) for each in atoms if expected is Cube)], [], nothing, nothing)
-    made = counting_strategy.chosen(work, range(len(work.wheres)), 10, block)
+    made = counting_strategy.choose_ways(work, range(len(work.wheres)), 10, block)
     assert [type(way) for way in made.ways] == ([expected] if expected else [])
     assert len(made.left) == (0 if expected else asked)
 
@@ -396,7 +396,7 @@ def test_records_are_chosen_by_a_pair_that_several_sets_of_columns_share() -> No
     ]
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, wheres, [], nothing, nothing)
-    (way,) = counting_strategy.chosen(work, range(len(wheres)), 10, block).ways
+    (way,) = counting_strategy.choose_ways(work, range(len(wheres)), 10, block).ways
     assert isinstance(way, SharedPair)
     assert way.pair == (0, 1)
     found = {
@@ -418,7 +418,7 @@ def test_there_is_room_for_all_tables(room: int, tables: int) -> None:
     work = Workload(columns, atoms, pairs, [], nothing, nothing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting_strategy, "MOST_CELLS", room)
-        made = counting_strategy.chosen(work, range(len(pairs)), 10, block)
+        made = counting_strategy.choose_ways(work, range(len(pairs)), 10, block)
     assert len(made.ways) == tables
     assert len(made.left) == (0 if tables else len(pairs))
 
@@ -427,11 +427,11 @@ def test_cubes_have_no_room_for_codes_that_do_not_occur() -> None:
     columns, atoms, block = grid(20)
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, [(each,) for each in atoms], [], nothing, nothing)
-    assert counting_strategy.chosen(work, range(40), 10, block).sizes == [20, 20]
+    assert counting_strategy.choose_ways(work, range(40), 10, block).sizes == [20, 20]
     block.codes[1][5] = columns[1].size - 1
-    assert counting_strategy.chosen(work, range(40), 10, block).sizes == [20, 22]
+    assert counting_strategy.choose_ways(work, range(40), 10, block).sizes == [20, 22]
     work.atoms[0] = Atom(0, (columns[0].missing,))  # type: ignore[index]
-    assert counting_strategy.chosen(work, range(40), 10, block).sizes == [21, 22]
+    assert counting_strategy.choose_ways(work, range(40), 10, block).sizes == [21, 22]
 
 
 @given(st.lists(st.text(max_size=3)))
@@ -481,7 +481,7 @@ def test_sets_under_the_same_conditions_are_estimated_together(pairs: list[tuple
     where_of, set_of = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     sets = [None, *(np.array([place]) for place in range(4))]
     work = Workload([], {}, [(number,) for number in range(6)], sets, where_of, set_of)
-    found = list(_by_wheres(work))
+    found = list(_group_by_wheres(work))
     assert sorted(query for groups, _ in found for group in groups for query in group.tolist()) == [*range(len(pairs))]
     wanted: dict[int, list[int]] = {}
     for where, number in pairs:
@@ -656,7 +656,7 @@ def test_other_queries_are_left_to_others(releases: dict[str, Release], sql: str
 def recognised(sql: str, manifest: Manifest) -> CountQuery | None:
     select = sqlglot.parse_one(sql, dialect="duckdb")
     assert isinstance(select, sqlglot.exp.Expression)
-    found = simple_count(select, manifest)
+    found = parse_simple_count(select, manifest)
     if found is None or found.values is None:
         return found
     order: dict[Value, int] = {"HIV": 0, "gout": 1, None: 2}

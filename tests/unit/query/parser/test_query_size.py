@@ -117,10 +117,10 @@ def test_formula_counts_its_parts_as_often_as_they_are_used(monkeypatch: pytest.
 
 def test_what_is_written_for_duckdb_is_counted_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = allowed_sql.parse("SELECT ceil(1, ceil(1, ceil(1, age))) FROM release")
-    assert allowed_sql.sql_of(tree).count("age") == 27
+    assert allowed_sql.write_sql(tree).count("age") == 27
     monkeypatch.setattr(query_size, "MOST_WRITTEN", 100)
     with pytest.raises(QueryError, match="as it is written for DuckDB"):
-        allowed_sql.sql_of(tree)
+        allowed_sql.write_sql(tree)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sfumato._risk.attackers.attack_result import Attack, Belief, BeliefSum, wilson
+from sfumato._risk.attackers.attack_result import Attack, Belief, BeliefSum, compute_wilson_interval
 
 LIMITS = (Fraction(1, 2), Fraction(1, 3), Fraction(1))
 
@@ -54,7 +54,7 @@ def test_beliefs_are_added_up_by_definition_however_they_come(records: list[tupl
     assert [found.right, found.mean, found.worst, found.above, found.well_above] == pytest.approx(
         [float(each) for each in expected]
     )
-    assert found.interval == wilson(found.right, len(held))
+    assert found.interval == compute_wilson_interval(found.right, len(held))
 
 
 def test_of_equally_likely_values_one_is_guessed() -> None:
@@ -135,7 +135,7 @@ def test_surprise_is_counted_in_standard_deviations_of_what_is_expected() -> Non
 def coverage(records: int, share: float, errors: float) -> float:
     """How likely the interval holds the share, exactly: over all numbers of right guesses that there can be."""
     chances = stats.binom.pmf(np.arange(records + 1), records, share)
-    ends = [wilson(right / records, records, errors) for right in range(records + 1)]
+    ends = [compute_wilson_interval(right / records, records, errors) for right in range(records + 1)]
     return float(sum(chance for chance, (low, high) in zip(chances, ends, strict=True) if low <= share <= high))
 
 
@@ -156,7 +156,7 @@ def test_interval_of_fewer_errors_holds_the_share_more_rarely() -> None:
 
 @given(st.floats(0, 1), st.integers(1, 10**6))
 def test_interval_is_within_0_and_1_and_around_the_share(share: float, records: int) -> None:
-    low, high = wilson(share, records)
+    low, high = compute_wilson_interval(share, records)
     assert 0 <= low <= share + 1e-12
     assert share - 1e-12 <= high <= 1
 
@@ -164,5 +164,5 @@ def test_interval_is_within_0_and_1_and_around_the_share(share: float, records: 
 def test_interval_solves_the_score_equation() -> None:
     """At both ends the share is 1.96 standard errors away, by the standard error that the end has."""
     share, records = 0.3, 50
-    for end in wilson(share, records):
+    for end in compute_wilson_interval(share, records):
         assert abs(share - end) / math.sqrt(end * (1 - end) / records) == pytest.approx(1.959963984540054)

@@ -23,7 +23,7 @@ from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import Chosen
 from sfumato._profile.record_sample import Sample
 from sfumato._publication_plan import Request, attack_plan
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import CodedColumn, Sensitive
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
@@ -31,18 +31,18 @@ from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers import attack_scenarios as module
 from sfumato._risk.attackers.attack_scenarios import (
-    all_columns,
-    by_known_share,
-    frequencies,
-    ladder,
-    others,
-    own_belief,
+    attack_with_all_columns,
+    attack_with_frequencies,
+    attack_with_known_others,
+    attack_with_own_belief,
+    attack_with_two_releases,
+    attack_with_worst_column,
+    measure_by_known_share,
     release_alone,
-    two_releases,
-    worst_column,
+    run_attack_scenarios,
 )
-from sfumato._risk.attackers.attack_setup import Scene, planned, seeded
-from sfumato._risk.attackers.planned_exposure import targets
+from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
+from sfumato._risk.attackers.planned_exposure import make_targets
 from sfumato.errors import SpecError
 from sfumato.mechanisms import REGISTRY
 
@@ -72,10 +72,10 @@ def chosen_by(mechanism: str) -> Chosen:
     return choose(histogram, way.spec, draws, mechanism, options={mechanism: way.options})
 
 
-def scene_of(mechanism: str, seed: int = 1, sample: Sample | None = None) -> Scene:
+def scene_of(mechanism: str, seed: int = 1, sample: Sample | None = None) -> AttackSetup:
     sample, chosen = sample or table(), chosen_by(mechanism)
-    found = targets(sample, SENSITIVE, WAYS[mechanism].spec.resolved(chosen.histogram))
-    (scene,) = planned(chosen, sample, SENSITIVE, found, seed)
+    found = make_targets(sample, SENSITIVE, WAYS[mechanism].spec.resolved(chosen.histogram))
+    (scene,) = make_planned_setups(chosen, sample, SENSITIVE, found, seed)
     return scene
 
 
@@ -86,7 +86,7 @@ every_mechanism = pytest.mark.parametrize("mechanism", list(REGISTRY))
 @every_mechanism
 def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> None:
     scene = scene_of(mechanism)
-    found = ladder(scene, scene_of(mechanism, 2))
+    found = run_attack_scenarios(scene, scene_of(mechanism, 2))
     assert [each.who for each in found] == [
         "frequencies",
         "one column",
@@ -116,7 +116,7 @@ def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> N
 def test_who_has_a_release_is_right_at_least_as_often_and_as_often_as_expected(mechanism: str) -> None:
     """But for five standard deviations of chance: F and P believe what is so."""
     scene = scene_of(mechanism)
-    for attack in (frequencies(scene), all_columns(scene)):
+    for attack in (attack_with_frequencies(scene), attack_with_all_columns(scene)):
         assert attack.with_release is not None
         assert abs(attack.with_release.surprise) < 5
         assert attack.with_release.right >= attack.without.right - 5 * attack.with_release.deviation
@@ -124,17 +124,17 @@ def test_who_has_a_release_is_right_at_least_as_often_and_as_often_as_expected(m
 
 @pytest.mark.slow
 def test_same_seed_gives_the_same_attacks() -> None:
-    once, again = (ladder(scene_of("buckets", 7)) for _ in range(2))
+    once, again = (run_attack_scenarios(scene_of("buckets", 7)) for _ in range(2))
     assert [each.to_json() for each in once] == [each.to_json() for each in again]
     with pytest.raises(SpecError, match="a seed is a number"):
-        seeded(-1)
+        make_draws(-1)
 
 
 def test_without_a_seed_draws_are_secret_and_said_to_be() -> None:
     scene = scene_of("uniform")
     assert replace(scene, seed=None).seed is None
-    assert seeded(None) != seeded(None)
-    assert "seed" not in frequencies(replace(scene, seed=None)).to_json()
+    assert make_draws(None) != make_draws(None)
+    assert "seed" not in attack_with_frequencies(replace(scene, seed=None)).to_json()
 
 
 @pytest.mark.slow
@@ -162,13 +162,13 @@ def test_frequencies_beside_uniform_are_right_as_the_closed_form_says(retention:
     law = [[(1 - retention) / 4 + retention * (x == y) for y in range(4)] for x in range(4)]
     pairs = [(x, y) for x in range(4) for y in range(4) for _ in range(int(counts[x] * law[x][y]))]
     held, seen = (np.array(each) for each in zip(*pairs, strict=True))
-    (target,) = targets(Sample({}, held, len(held)), SENSITIVE, spec)
-    scene = Scene(
+    (target,) = make_targets(Sample({}, held, len(held)), SENSITIVE, spec)
+    scene = AttackSetup(
         target,
-        lambda rows: chosen.mechanism.attack_model.compute_likelihoods(chosen.plan, Replaced(seen[rows]))[0],
+        lambda rows: chosen.mechanism.attack_model.compute_likelihoods(chosen.plan, PerturbedRecords(seen[rows]))[0],
         np.arange(128),
     )
-    found = frequencies(scene)
+    found = attack_with_frequencies(scene)
     expected = sum(max(Fraction(counts[x], 128) * law[x][y] for x in range(4)) for y in range(4))
     assert found.with_release is not None
     assert found.with_release.right == pytest.approx(float(expected))
@@ -207,11 +207,11 @@ def test_posterior_under_any_belief_is_that_of_all_tables_and_draws(mechanism: s
         chance = np.prod([prior["abc"[x]] * law[y, x] for x, y in zip(values, shown, strict=True)])
         weights[np.arange(3), values] += chance
     sensitive = Sensitive.of_column(CodedColumn("disease", pa.array(VALUES[:3]), False))
-    (target,) = targets(sample, sensitive, WAYS[mechanism].spec.resolved(chosen.histogram))
-    scene = Scene(target, lambda rows: law[shown[rows]], np.arange(3))
+    (target,) = make_targets(sample, sensitive, WAYS[mechanism].spec.resolved(chosen.histogram))
+    scene = AttackSetup(target, lambda rows: law[shown[rows]], np.arange(3))
     beliefs = np.tile(np.array(list(prior.values())) / 6, (3, 1))
     assert scene.after(beliefs, np.arange(3)) == pytest.approx(weights / weights.sum(axis=1, keepdims=True))
-    found = own_belief(scene, prior, "abc")
+    found = attack_with_own_belief(scene, prior, "abc")
     assert found.without.right == pytest.approx(1 / 3)  # everybody is believed to have the first value
 
 
@@ -226,15 +226,15 @@ def test_posterior_under_any_belief_is_that_of_all_tables_and_draws(mechanism: s
 )
 def test_belief_that_is_none_is_refused(prior: dict[str, float], words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        own_belief(scene_of("uniform"), prior, VALUES)
+        attack_with_own_belief(scene_of("uniform"), prior, VALUES)
 
 
 def test_belief_is_read_from_a_file(tmp_path: Path) -> None:
     """Parts of any whole, exactly written; values that are not named are not believed."""
     scene, path = scene_of("uniform"), tmp_path / "prior.csv"
     path.write_text("value,share\na,1/3\nc,2/3\n", encoding="utf-8")
-    found = own_belief(scene, path, VALUES)
-    assert found.to_json() == own_belief(scene, {"a": 1, "c": 2}, VALUES).to_json()
+    found = attack_with_own_belief(scene, path, VALUES)
+    assert found.to_json() == attack_with_own_belief(scene, {"a": 1, "c": 2}, VALUES).to_json()
     assert found.without.right == COUNTS[2] / sum(COUNTS)
     assert (found.who, found.knows) == ("own belief", "what you believe")
 
@@ -246,7 +246,7 @@ def test_what_columns_tell_is_worked_out_once_for_all_releases_of_the_same_peopl
     """It has nothing to do with what is published; each attacker is as right as one who works it out again."""
     one, other = scene_of("uniform"), scene_of("subset")
     again = replace(other, target=one.target)
-    found, alone = all_columns(one), [all_columns(again), all_columns(other)]
+    found, alone = attack_with_all_columns(one), [attack_with_all_columns(again), attack_with_all_columns(other)]
     assert len(one.target.kept) == 1
     assert alone[0] == alone[1]
     assert found.without == alone[1].without
@@ -254,10 +254,10 @@ def test_what_columns_tell_is_worked_out_once_for_all_releases_of_the_same_peopl
 
 def test_worst_column_is_the_one_with_most_right_guesses() -> None:
     scene = scene_of("subset")
-    assert worst_column(scene).told == ("half",)
-    assert worst_column(replace(scene, likely=lambda rows: None)).told == ("half",)
+    assert attack_with_worst_column(scene).told == ("half",)
+    assert attack_with_worst_column(replace(scene, likely=lambda rows: None)).told == ("half",)
     with pytest.raises(SpecError, match="no public column"):
-        worst_column(replace(scene, target=replace(scene.target, columns={})))
+        attack_with_worst_column(replace(scene, target=replace(scene.target, columns={})))
 
 
 def test_equally_likely_values_are_guessed_by_chance_and_not_against_the_truth() -> None:
@@ -267,7 +267,7 @@ def test_equally_likely_values_are_guessed_by_chance_and_not_against_the_truth()
     against it or not at all with 5/8, 1/8 and 2/8; both together for it in 45/64, not at all in 14/64. Where each
     record is left out by itself, these 14/64 are guessed wrong, and not half of them.
     """
-    found = worst_column(scene_of("anatomy"))
+    found = attack_with_worst_column(scene_of("anatomy"))
     assert found.told == ("half",)
     assert found.with_release is not None
     assert found.with_release.right == pytest.approx(45 / 64 + 7 / 64, abs=0.04)
@@ -277,7 +277,7 @@ def test_equally_likely_values_are_guessed_by_chance_and_not_against_the_truth()
 @pytest.mark.parametrize("mechanism", ["uniform", "subset", "decoys", "harmonic"])
 def test_others_change_nothing_where_records_show_something_for_themselves(mechanism: str) -> None:
     scene = scene_of(mechanism)
-    assert others(scene, 0.0).with_release == all_columns(scene).with_release
+    assert attack_with_known_others(scene, 0.0).with_release == attack_with_all_columns(scene).with_release
 
 
 def test_who_knows_others_of_a_bucket_is_left_with_its_other_values() -> None:
@@ -285,38 +285,38 @@ def test_who_knows_others_of_a_bucket_is_left_with_its_other_values() -> None:
     sample = replace(table(), columns={"nothing": np.zeros(2000, dtype=np.int64)})
     scene = scene_of("anatomy", 3, sample)
     for share in (0.0, 0.4, 0.8):
-        found = others(scene, share)
+        found = attack_with_known_others(scene, share)
         assert found.with_release is not None
         assert found.with_release.right == pytest.approx(share + (1 - share) / 2, abs=0.06)
         assert found.words == f"nothing and the values of {share:.0%} of the others"
     with pytest.raises(SpecError, match="cannot be known"):
-        others(scene, 1.0)
-    curve = Corruption("anatomy", by_known_share(scene, (0.0, 0.4)))
-    assert curve.known == [(share, others(scene, share).with_release.right) for share in (0.0, 0.4)]
+        attack_with_known_others(scene, 1.0)
+    curve = Corruption("anatomy", measure_by_known_share(scene, (0.0, 0.4)))
+    assert curve.known == [(share, attack_with_known_others(scene, share).with_release.right) for share in (0.0, 0.4)]
 
 
 def test_second_release_multiplies_odds_and_must_be_of_the_same_people() -> None:
     scene, again = scene_of("uniform", 1), scene_of("uniform", 2)
-    found = two_releases(scene, again)
+    found = attack_with_two_releases(scene, again)
     assert found.with_release is not None
-    rows, believing = scene.rows, module._known(scene)
+    rows, believing = scene.rows, module._compute_calibrated_beliefs(scene)
     weighed = believing(rows) * scene.likely(rows) * again.likely(rows)
     right = weighed.argmax(axis=1) == scene.target.held[rows]
     assert found.with_release.right == pytest.approx(right.mean())
     assert abs(found.with_release.surprise) < 5
     with pytest.raises(SpecError, match="same people"):
-        two_releases(scene, replace(again, target=replace(again.target, held=scene.target.held[::-1])))
+        attack_with_two_releases(scene, replace(again, target=replace(again.target, held=scene.target.held[::-1])))
 
 
 def test_same_draws_twice_are_no_second_release() -> None:
     """Whoever takes them for two is far more often wrong than expected: that is how a key that is used twice shows."""
     scene = scene_of("uniform")
-    assert two_releases(scene, scene).with_release.surprise < -5
+    assert attack_with_two_releases(scene, scene).with_release.surprise < -5
 
 
 def test_law_that_is_not_known_tells_nothing() -> None:
     scene = replace(scene_of("uniform"), likely=lambda rows: None)
-    assert [each.with_release for each in ladder(scene, scene)] == [None] * 6
+    assert [each.with_release for each in run_attack_scenarios(scene, scene)] == [None] * 6
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "anatomy", "buckets", "decoys", "small-domain"])
@@ -343,7 +343,7 @@ def test_release_alone_teaches_nothing_about_strangers_where_columns_tell_nothin
 
 def test_few_public_columns_are_enough_for_nobody() -> None:
     sample = replace(table(), columns={})
-    assert [each.who for each in ladder(scene_of("uniform", 1, sample))] == ["frequencies"]
+    assert [each.who for each in run_attack_scenarios(scene_of("uniform", 1, sample))] == ["frequencies"]
 
 
 def test_of_many_people_whole_groups_are_attacked(monkeypatch: pytest.MonkeyPatch) -> None:

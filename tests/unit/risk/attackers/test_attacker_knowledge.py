@@ -17,8 +17,8 @@ from sfumato._risk.attackers.attacker_knowledge import (
     WEIGHTS,
     Evidence,
     Knowledge,
-    met_counts,
-    smoothed_shares,
+    compute_smoothed_shares,
+    count_cooccurrences,
 )
 from slow_beliefs import beliefs, lifts, shares_of
 
@@ -31,7 +31,7 @@ def codes_of(rows: Sequence[tuple[int, ...]]) -> list[Codes]:
 
 
 def learned_by(columns: Sequence[Codes], held: Codes) -> Knowledge:
-    shares = smoothed_shares(held, SIZE)
+    shares = compute_smoothed_shares(held, SIZE)
     return Knowledge.of([Evidence.of(codes, held, shares) for codes in columns], held, shares)
 
 
@@ -101,7 +101,7 @@ def test_sparse_counts_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = [np.where(chance.random(500) < 0.5, held, chance.integers(0, 50, 500)), chance.integers(0, 9, 500)]
     expected = all_beliefs(columns, held)
     monkeypatch.setattr(attacker_knowledge, "MOST_CELLS", 10)
-    assert not isinstance(met_counts(columns[0], held, SIZE)[0], np.ndarray)
+    assert not isinstance(count_cooccurrences(columns[0], held, SIZE)[0], np.ndarray)
     assert all_beliefs(columns, held) == pytest.approx(expected)
 
 
@@ -171,7 +171,7 @@ def test_pairs_are_counted_however_they_are_kept(most: int, monkeypatch: pytest.
     codes, held = chance.integers(0, 250, 500).astype(np.uint8), chance.integers(0, 5, 500).astype(np.uint8)
     expected = np.zeros((250, 5))
     np.add.at(expected, (codes, held), 1)
-    table, met = met_counts(codes, held, 5)
+    table, met = count_cooccurrences(codes, held, 5)
     assert (table if most > 1 else table.toarray()).tolist() == expected[: codes.max() + 1].tolist()
     assert met.tolist() == expected[codes, held].tolist()
 
@@ -180,7 +180,7 @@ def test_evidence_of_a_record_is_that_of_its_cell() -> None:
     """Where there are more records than cells it is computed once for each cell, and is the same to the last bit."""
     chance = np.random.default_rng(3)
     codes, held = chance.integers(0, 7, 500).astype(np.uint8), chance.integers(0, 5, 500).astype(np.uint8)
-    shares = attacker_knowledge.smoothed_shares(held, 5)
+    shares = attacker_knowledge.compute_smoothed_shares(held, 5)
     by_cell, by_record = (Evidence.of(codes, held, shares, height) for height in (0, 500))
     assert by_cell.own.tolist() == by_record.own.tolist()
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._risk.attackers.belief_calibration import calibrated, pooled
+from sfumato._risk.attackers.belief_calibration import calibrate_beliefs, pool_steps
 from sfumato._risk.attackers.planned_exposure import Target
 
 PEOPLE = 4000
@@ -36,7 +36,7 @@ def test_beliefs_come_to_be_as_right_as_they_are_strong(power: float) -> None:
     """Within 3%, which is four standard errors; without it those that are distorted are off by more than 8%."""
     _, held, beliefs = drawn(power)
     target = Target("y", held, np.ones(3), {})
-    trusted = calibrated(target, lambda rows: beliefs[rows].copy(), np.arange(PEOPLE))(np.arange(PEOPLE))
+    trusted = calibrate_beliefs(target, lambda rows: beliefs[rows].copy(), np.arange(PEOPLE))(np.arange(PEOPLE))
     assert abs(off(trusted, held)) < 0.03
     assert (abs(off(beliefs, held)) > 0.08) == (power != 1)
     assert trusted.sum(axis=1) == pytest.approx(np.ones(PEOPLE))
@@ -53,7 +53,7 @@ def test_pools_are_the_nearest_rising_line(steps: list[tuple[int, int]]) -> None
     """By definition: at each step the largest, over where a stretch begins, of the least, over its end, of its mean."""
     sizes, right = (np.array(each, dtype=np.float64) for each in zip(*steps, strict=True))
     right = np.where(sizes > 0, right, 0.0)
-    many, sums = pooled(sizes, right)
+    many, sums = pool_steps(sizes, right)
     assert (np.diff(sums / many) > 0).all()
     kept, own = sizes[sizes > 0], right[sizes > 0]
     number = len(kept)
@@ -69,4 +69,4 @@ def test_pools_are_the_nearest_rising_line(steps: list[tuple[int, int]]) -> None
 def test_half_without_anybody_changes_nothing() -> None:
     target = Target("y", np.array([0]), np.ones(2), {})
     beliefs = np.array([[0.3, 0.7]])
-    assert calibrated(target, lambda rows: beliefs[rows], np.array([0]))(np.array([0])).tolist() == [[0.3, 0.7]]
+    assert calibrate_beliefs(target, lambda rows: beliefs[rows], np.array([0]))(np.array([0])).tolist() == [[0.3, 0.7]]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from selection import examples
 from sfumato._risk.attackers import group_posteriors as module
-from sfumato._risk.attackers.group_posteriors import assigned, balanced, given_groups
+from sfumato._risk.attackers.group_posteriors import balance_weights, compute_assignment_chances, condition_on_groups
 
 SIZE = 4
 PEOPLE = st.lists(
@@ -44,7 +44,7 @@ def by_definition(groups: list[int], held: list[int], beliefs: list[list[int]]) 
 def test_beliefs_given_groups_are_those_of_all_ways(people: list[tuple[int, int, list[int]]]) -> None:
     groups, held, beliefs = (list(each) for each in zip(*people, strict=True))
     rows = np.array(beliefs, dtype=np.float64)
-    found = given_groups(rows / rows.sum(axis=1, keepdims=True), np.array(groups), np.array(held))
+    found = condition_on_groups(rows / rows.sum(axis=1, keepdims=True), np.array(groups), np.array(held))
     expected = by_definition(groups, held, beliefs)
     assert found == pytest.approx(np.array(expected, dtype=np.float64))
 
@@ -62,25 +62,25 @@ def test_groups_of_decoys_tell_what_buckets_do_whatever_is_shown() -> None:
                 joint[person, value] += chance
         assert joint / joint.sum(axis=1, keepdims=True) == pytest.approx(expected)
     rows = np.array(beliefs, dtype=np.float64) / 10
-    assert given_groups(rows, np.zeros(3, dtype=np.int64), np.array(values)) == pytest.approx(expected)
+    assert condition_on_groups(rows, np.zeros(3, dtype=np.int64), np.array(values)) == pytest.approx(expected)
 
 
 def test_groups_in_which_nobody_differs_have_the_shares_of_their_values() -> None:
     held = np.array([0, 0, 1, 2, 3, 3])
-    found = given_groups(np.full((6, SIZE), 0.25), np.array([0, 0, 0, 0, 1, 1]), held)
+    found = condition_on_groups(np.full((6, SIZE), 0.25), np.array([0, 0, 0, 0, 1, 1]), held)
     assert found == pytest.approx(np.array([[0.5, 0.25, 0.25, 0]] * 4 + [[0, 0, 0, 1]] * 2))
 
 
 @pytest.mark.slow
 def test_larger_groups_are_balanced_and_near_to_the_exact_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = np.random.default_rng(1).uniform(0.2, 1, (5, 8, 8))
-    exact, near = assigned(weights), balanced(weights)
+    exact, near = compute_assignment_chances(weights), balance_weights(weights)
     assert near.sum(axis=1) == pytest.approx(np.ones((5, 8)))
     assert np.abs(exact - near).max() < 0.03
     assert np.abs(exact - weights / weights.sum(axis=2, keepdims=True)).max() > 0.05  # where nothing is balanced
     held, groups = np.arange(12) % SIZE, np.zeros(12, dtype=np.int64)
     beliefs = np.random.default_rng(2).dirichlet(np.ones(SIZE), 12)
-    large = given_groups(beliefs, groups, held)
+    large = condition_on_groups(beliefs, groups, held)
     monkeypatch.setattr(module, "LARGEST_EXACT", 12)
-    assert np.abs(large - given_groups(beliefs, groups, held)).max() < 0.1
+    assert np.abs(large - condition_on_groups(beliefs, groups, held)).max() < 0.1
     assert large.sum(axis=0) == pytest.approx(np.full(SIZE, 3.0))

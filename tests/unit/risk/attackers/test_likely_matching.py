@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato._core.random_draws import Draws
-from sfumato._risk.attackers.likely_matching import Crowds, likely_order
+from sfumato._risk.attackers.likely_matching import Crowds, draw_likely_order
 
 LAW = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.5, 0.1, 0.4], [0.1, 0.1, 0.8]])
 HELD = np.array([0, 1, 0, 2])
@@ -18,7 +18,7 @@ def keyed(number: int) -> Draws:
 
 
 def drawn(sizes: list[int], number: int) -> tuple[int, ...]:
-    found = likely_order(np.array(sizes), HELD, lambda person: LAW, keyed(number))
+    found = draw_likely_order(np.array(sizes), HELD, lambda person: LAW, keyed(number))
     assert found is not None
     return tuple(found.tolist())
 
@@ -41,7 +41,7 @@ def test_orders_come_as_often_as_their_law_says() -> None:
     """All 24 ways of a crowd of four; each share within five standard deviations, so wrongly once in 70,000 runs."""
     crowds = 4000
     law, held = np.tile(LAW, (crowds, 1)), np.tile(HELD, crowds)
-    found = likely_order(np.full(crowds, 4), held, lambda person: law, keyed(1))
+    found = draw_likely_order(np.full(crowds, 4), held, lambda person: law, keyed(1))
     assert found is not None
     seen = Counter(map(tuple, (found.reshape(-1, 4) - 4 * np.arange(crowds)[:, np.newaxis]).tolist()))
     weights = {
@@ -57,4 +57,4 @@ def test_orders_come_as_often_as_their_law_says() -> None:
 
 
 def test_law_that_is_not_known_gives_no_order() -> None:
-    assert likely_order(np.array([4]), HELD, lambda person: None, keyed(0)) is None
+    assert draw_likely_order(np.array([4]), HELD, lambda person: None, keyed(0)) is None

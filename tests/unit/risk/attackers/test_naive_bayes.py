@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from sfumato._records.tally import Holdings
-from sfumato._risk.attackers.naive_bayes import Beliefs, learned, learned_best, learned_freely, taught
+from sfumato._risk.attackers.naive_bayes import (
+    Beliefs,
+    learn_best_round,
+    learn_by_rounds,
+    learn_from_buckets,
+    predict_others,
+)
 
 PEOPLE, SIZE = 3000, 3
 CHANCE = np.random.default_rng(6)
@@ -23,7 +29,7 @@ def shown(kept: float) -> np.ndarray:
 
 
 def test_first_round_learns_the_shares_and_later_ones_the_columns() -> None:
-    rounds = list(learned_freely(shown(0.5), [COLUMN, NOISE], 6))
+    rounds = list(learn_by_rounds(shown(0.5), [COLUMN, NOISE], 6))
     assert len(rounds) == 7
     assert rounds[0].by_value.mean(axis=0) == pytest.approx([0.5, 0.3, 0.2], abs=0.05)
     right = [(each.guesses == HELD).mean() for each in rounds]
@@ -37,15 +43,15 @@ def test_shares_are_learned_as_from_each_record_by_itself() -> None:
     for _ in range(200):
         weights = likely * shares
         shares = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)
-    first = next(learned_freely(likely, [COLUMN], 0)).weights
+    first = next(learn_by_rounds(likely, [COLUMN], 0)).weights
     expected = likely * shares
     assert first == pytest.approx(expected / expected.sum(axis=1, keepdims=True), abs=1e-12)
 
 
 def test_what_was_learned_is_taught_about_strangers() -> None:
     """The column is right for 0.7 + 0.3/3 of them."""
-    found = learned_best(shown(0.5), [COLUMN, NOISE], 8)
-    general = taught(found, [COLUMN, NOISE], [COLUMN, NOISE])
+    found = learn_best_round(shown(0.5), [COLUMN, NOISE], 8)
+    general = predict_others(found, [COLUMN, NOISE], [COLUMN, NOISE])
     assert general.sum(axis=1) == pytest.approx(np.ones(PEOPLE))
     assert (general.argmax(axis=1) == HELD).mean() == pytest.approx(0.8, abs=0.05)
 
@@ -55,20 +61,20 @@ def test_learning_stops_before_it_learns_noise() -> None:
     likely = shown(0.05)
     chance = np.random.default_rng(8)
     columns = [chance.integers(0, 50, PEOPLE) for _ in range(4)]
-    best = learned_best(likely, columns, 8)
-    last = list(learned_freely(likely, columns, 8))[-1]
+    best = learn_best_round(likely, columns, 8)
+    last = list(learn_by_rounds(likely, columns, 8))[-1]
     assert best.weights.max(axis=1).mean() < last.weights.max(axis=1).mean()
 
 
 def test_value_of_a_column_that_was_not_met_is_possible() -> None:
     found = Beliefs(np.tile(np.arange(2), (4, 1)), np.full((4, 2), 0.5), 2)
-    general = taught(found, [np.array([0, 0, 1, 1])], [np.array([5])])
+    general = predict_others(found, [np.array([0, 0, 1, 1])], [np.array([5])])
     assert general == pytest.approx(np.array([[0.5, 0.5]]))
 
 
 def test_beliefs_by_value_leave_out_what_is_no_candidate() -> None:
     holdings = Holdings(np.array([0, 0, 1]), np.array([2, 0, 1]), np.array([1, 1, 1]), domain_size=3)
-    found = learned(np.array([0, 0, 1]), holdings, [np.array([0, 1, 0])], 3)
+    found = learn_from_buckets(np.array([0, 0, 1]), holdings, [np.array([0, 1, 0])], 3)
     assert found.by_value.sum(axis=1) == pytest.approx(np.ones(3))
     assert found.by_value[2].tolist() == [0, 1, 0]
     assert found.by_value[:2, 1].tolist() == [0, 0]

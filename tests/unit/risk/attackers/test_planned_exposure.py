@@ -19,7 +19,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import Chosen
 from sfumato._profile.record_sample import Sample
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import CodedColumn, Sensitive
 from sfumato._request.group_requirements import DecoyGroups, Diversity, ShareCap
 from sfumato._request.histogram import Histogram
@@ -32,14 +32,14 @@ from sfumato._risk.attackers.planned_exposure import (
     ONE_COLUMN,
     Target,
     attack,
-    attacks,
-    chunks,
-    learned,
-    shown,
-    targets,
-    tellings,
+    draw_published_values,
+    guess_from_columns,
+    make_targets,
+    measure_predictions,
+    run_planned_attacks,
+    split_into_chunks,
 )
-from sfumato._risk.attackers.predictive_columns import Telling
+from sfumato._risk.attackers.predictive_columns import ColumnPrediction
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
@@ -162,7 +162,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form_where_columns_tel
     chosen, held, seen = exactly_shown(retention)
 
     def likely(rows: Codes) -> Floats:
-        (found,) = chosen.mechanism.attack_model.compute_likelihoods(chosen.plan, Replaced(seen[rows]))
+        (found,) = chosen.mechanism.attack_model.compute_likelihoods(chosen.plan, PerturbedRecords(seen[rows]))
         return found
 
     found = attack(ONE_COLUMN, ("alone",), target_of(held, alone=range(len(held))), likely)
@@ -179,7 +179,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form_where_columns_tel
 
 def test_each_column_is_a_target_where_each_is_protected_for_itself() -> None:
     sensitive = sensitive_of("disease", "drug", values=("a", "b"))
-    found = targets(sample_of([0, 1, 2, 3]), sensitive, DecoyGroups(2))
+    found = make_targets(sample_of([0, 1, 2, 3]), sensitive, DecoyGroups(2))
     assert [(each.name, each.held.tolist(), each.limits.tolist()) for each in found] == [
         ("disease", [0, 0, 1, 1], [1 / 2, 1 / 2]),
         ("drug", [0, 1, 0, 1], [1 / 2, 1 / 2]),
@@ -199,7 +199,7 @@ LIMITS: dict[str, tuple[PrivacySpec, list[float]]] = {
 def test_limits_are_what_the_request_lets_one_believe_of_each_value(name: str) -> None:
     spec, expected = LIMITS[name]
     histogram = Histogram.of(VALUES, COUNTS)
-    (found,) = targets(sample_of([0]), sensitive_of("disease"), spec.resolved(histogram))
+    (found,) = make_targets(sample_of([0]), sensitive_of("disease"), spec.resolved(histogram))
     assert found.limits.tolist() == pytest.approx(expected)
     assert found.size == 4
 
@@ -226,8 +226,8 @@ def test_every_column_is_tried_alone_and_all_of_them_together(mechanism: str) ->
     held = np.repeat(np.arange(4), COUNTS)
     sample = sample_of(held, half=np.arange(128) % 2, coarse=held // 2)
     chosen, sensitive = chosen_by(mechanism), sensitive_of("disease")
-    found = attacks(
-        chosen, sample, sensitive, targets(sample, sensitive, WAYS[mechanism][0].resolved(chosen.histogram))
+    found = run_planned_attacks(
+        chosen, sample, sensitive, make_targets(sample, sensitive, WAYS[mechanism][0].resolved(chosen.histogram))
     )
     assert [(each.who, each.told) for each in found] == [
         (ONE_COLUMN, ("half",)),
@@ -245,14 +245,14 @@ def test_every_column_is_tried_alone_and_all_of_them_together(mechanism: str) ->
 def test_only_column_is_not_tried_twice() -> None:
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
-    found = attacks(chosen_by("uniform"), sample, sensitive, targets(sample, sensitive, BOUND))
+    found = run_planned_attacks(chosen_by("uniform"), sample, sensitive, make_targets(sample, sensitive, BOUND))
     assert [each.who for each in found] == [ONE_COLUMN]
 
 
 def test_without_public_columns_nobody_is_attacked() -> None:
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held), sensitive_of("disease")
-    assert attacks(chosen_by("uniform"), sample, sensitive, targets(sample, sensitive, BOUND)) == ()
+    assert run_planned_attacks(chosen_by("uniform"), sample, sensitive, make_targets(sample, sensitive, BOUND)) == ()
 
 
 def test_columns_that_are_protected_each_for_itself_are_attacked_each() -> None:
@@ -263,7 +263,7 @@ def test_columns_that_are_protected_each_for_itself_are_attacked_each() -> None:
     histogram = Histogram.of(sensitive.domain, counts, sensitive.sizes)
     chosen = choose(histogram, DecoyGroups(2), DRAWS, "decoys")
     sample = sample_of(held, half=np.arange(len(held)) % 2)
-    found = attacks(chosen, sample, sensitive, targets(sample, sensitive, DecoyGroups(2)))
+    found = run_planned_attacks(chosen, sample, sensitive, make_targets(sample, sensitive, DecoyGroups(2)))
     assert [(each.about, each.told) for each in found] == [("disease", ("half",)), ("drug", ("half",))]
     assert all(each.with_release is not None and 0.45 < each.with_release.right < 0.55 for each in found)
 
@@ -273,7 +273,7 @@ def test_mechanism_that_does_not_know_its_law_is_attacked_without_the_release() 
     silent = dataclasses.replace(chosen, mechanism=dataclasses.replace(chosen.mechanism, attack_model=None))
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
-    (found,) = attacks(silent, sample, sensitive, targets(sample, sensitive, BOUND))
+    (found,) = run_planned_attacks(silent, sample, sensitive, make_targets(sample, sensitive, BOUND))
     assert found.with_release is None
 
 
@@ -282,8 +282,8 @@ def test_of_many_beliefs_those_of_the_first_records_are_looked_at(monkeypatch: p
     monkeypatch.setattr(planned_exposure, "LEAST_RECORDS", 8)
     held = np.arange(128) % 4
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
-    (target,) = targets(sample, sensitive, BOUND)
-    (found,) = attacks(chosen_by("uniform", [32] * 4), sample, sensitive, [target])
+    (target,) = make_targets(sample, sensitive, BOUND)
+    (found,) = run_planned_attacks(chosen_by("uniform", [32] * 4), sample, sensitive, [target])
     assert found.records == 10
     whole = target.known(["half"])  # learned from all of them
     assert found.without.mean == pytest.approx(whole.beliefs(np.arange(10))[np.arange(10), held[:10]].mean())
@@ -297,7 +297,7 @@ def test_of_very_many_values_enough_records_are_looked_at() -> None:
 @pytest.mark.parametrize(("records", "size"), [(0, 3), (1, 3), (10, 3), (7, 1000)])
 def test_chunks_are_all_rows_in_their_order(records: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planned_exposure, "CHUNK_BELIEFS", 12)
-    found = list(chunks(records, size))
+    found = list(split_into_chunks(records, size))
     assert [row for rows in found for row in rows.tolist()] == list(range(records))
     assert all(len(rows) <= max(1, 12 // size) for rows in found)
 
@@ -320,12 +320,12 @@ def _slots(chosen: Chosen, codes: Codes) -> Codes:
     """The slots that records are given."""
     given: list[Codes] = []
 
-    def noted(plan: Any, codes: Codes, slots: Codes, draws: Draws, first_row: int) -> Replaced:
+    def noted(plan: Any, codes: Codes, slots: Codes, draws: Draws, first_row: int) -> PerturbedRecords:
         given.append(slots)
-        return Replaced(codes)
+        return PerturbedRecords(codes)
 
     noting = dataclasses.replace(chosen, mechanism=dataclasses.replace(chosen.mechanism, perturb=noted))
-    shown(noting, sensitive_of("disease"), codes, DRAWS)
+    draw_published_values(noting, sensitive_of("disease"), codes, DRAWS)
     return given[0]
 
 
@@ -343,7 +343,8 @@ def test_what_is_shown_follows_the_key() -> None:
     for mechanism in WAYS:
         chosen = chosen_by(mechanism)
         one, same, other = (
-            shown(chosen, sensitive_of("disease"), codes, Draws.unsafe_test_key(key * 32)) for key in ("01", "01", "02")
+            draw_published_values(chosen, sensitive_of("disease"), codes, Draws.unsafe_test_key(key * 32))
+            for key in ("01", "01", "02")
         )
         for name in ("values", "cells"):
             assert np.array_equal(getattr(one, name), getattr(same, name))
@@ -353,7 +354,7 @@ def test_what_is_shown_follows_the_key() -> None:
 # --------------------------------------------------------------------------------------------------------- what is told
 
 
-def told(found: Sequence[Telling]) -> dict[tuple[str, ...], bool]:
+def told(found: Sequence[ColumnPrediction]) -> dict[tuple[str, ...], bool]:
     return {each.columns: each.is_telling for each in found}
 
 
@@ -369,7 +370,7 @@ def parity(rows: int = 400) -> dict[str, list[int]]:
 def test_two_columns_that_tell_only_together_are_found() -> None:
     columns = parity()
     held = [one ^ other for one, other in zip(columns["one"], columns["other"], strict=True)]
-    found = told(tellings([target_of(held, 2, **columns)], []))
+    found = told(measure_predictions([target_of(held, 2, **columns)], []))
     assert found == {
         **dict.fromkeys([("one",), ("other",), ("idle",)], False),
         ("one", "other"): True,
@@ -384,14 +385,14 @@ def test_columns_that_tell_alone_are_not_tried_with_others() -> None:
     columns = {**parity(), "chapter": parity()["idle"]}
     held = parity()["idle"]
     del columns["idle"]
-    found = told(tellings([target_of(held, 2, **columns)], []))
+    found = told(measure_predictions([target_of(held, 2, **columns)], []))
     assert found == {("one",): False, ("other",): False, ("chapter",): True, ("one", "other"): False}
 
 
 def test_columns_that_were_accepted_are_looked_at_alone() -> None:
     columns = parity()
     held = [one ^ other for one, other in zip(columns["one"], columns["other"], strict=True)]
-    found = told(tellings([target_of(held, 2, **columns)], ["one"]))
+    found = told(measure_predictions([target_of(held, 2, **columns)], ["one"]))
     assert ("one",) in found
     assert all("one" not in names for names in found if len(names) > 1)
 
@@ -409,7 +410,7 @@ def weak(rows: int, many: int) -> tuple[dict[str, Codes], Codes]:
 
 def test_many_weak_columns_tell_together_by_what_is_learned_of_each() -> None:
     columns, held = weak(4000, 9)
-    found = tellings([target_of(held, 2, **columns)], [])
+    found = measure_predictions([target_of(held, 2, **columns)], [])
     assert [len(each.columns) for each in found if each.is_telling] == [9]
     assert found[-1].columns[0] == max(found[:9], key=lambda each: each.right).columns[0]
 
@@ -417,8 +418,8 @@ def test_many_weak_columns_tell_together_by_what_is_learned_of_each() -> None:
 def test_learned_guess_is_what_the_attacker_guesses_who_knows_them() -> None:
     columns, held = weak(500, 4)
     target = target_of(held, 2, **columns)
-    single = [each for each in tellings([target], []) if len(each.columns) == 1]
-    found = learned(target, list(columns), single)
+    single = [each for each in measure_predictions([target], []) if len(each.columns) == 1]
+    found = guess_from_columns(target, list(columns), single)
     expected = attack(ALL_COLUMNS, found.columns, target, nothing_shown)
     assert found.right == expected.without.right
     assert found.records == 500
@@ -428,5 +429,5 @@ def test_learned_guess_is_what_the_attacker_guesses_who_knows_them() -> None:
 def test_each_target_has_its_own_tellings() -> None:
     first = target_of(parity()["one"], 2, one=parity()["one"])
     second = Target("drug", np.array(parity()["other"]), np.ones(2), first.columns)
-    found = tellings([first, second], [])
+    found = measure_predictions([first, second], [])
     assert [(each.about, each.is_telling) for each in found] == [("disease", True), ("drug", False)]

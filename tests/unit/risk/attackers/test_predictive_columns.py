@@ -17,14 +17,14 @@ from selection import examples
 from sfumato._risk.attackers import predictive_columns as module
 from sfumato._risk.attackers.predictive_columns import (
     SMALLEST_GROUP,
-    Telling,
-    best_guess,
-    blind_guess,
+    ColumnPrediction,
     check_telling,
-    counted,
-    guesses,
-    telling_columns,
-    told_groups,
+    count_disclosed_records,
+    count_keys,
+    find_predictive_columns,
+    measure_best_guess,
+    measure_blind_guess,
+    measure_guesses,
 )
 from sfumato.errors import InfeasibleError
 
@@ -51,7 +51,7 @@ def slow_guess(groups: Sequence[int], held: Sequence[int]) -> float:
 @given(ROWS)
 def test_guess_is_that_of_leaving_each_record_out(rows: list[tuple[int, int]]) -> None:
     groups, held = map(list, zip(*rows, strict=True))
-    found = best_guess(np.array(groups, dtype=np.int64), np.array(held), 4)
+    found = measure_best_guess(np.array(groups, dtype=np.int64), np.array(held), 4)
     assert found == pytest.approx(slow_guess(groups, held))
 
 
@@ -60,9 +60,9 @@ def test_guess_does_not_depend_on_the_order_of_the_records_or_the_numbers_of_the
     rows: list[tuple[int, int]],
 ) -> None:
     groups, held = (np.array(each, dtype=np.int64) for each in zip(*rows, strict=True))
-    expected = best_guess(groups, held, 4)
-    assert best_guess(groups[::-1], held[::-1], 4) == pytest.approx(expected)
-    assert best_guess(10**12 - 10**9 * groups, held, 4) == pytest.approx(expected)
+    expected = measure_best_guess(groups, held, 4)
+    assert measure_best_guess(groups[::-1], held[::-1], 4) == pytest.approx(expected)
+    assert measure_best_guess(10**12 - 10**9 * groups, held, 4) == pytest.approx(expected)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
@@ -71,7 +71,7 @@ def test_numbers_are_counted_by_a_table_and_by_sorting_alike(keys: list[int]) ->
     for most in (1, 1000):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "MOST_CELLS", most)
-            found, times = counted(np.array(keys, dtype=np.int64))
+            found, times = count_keys(np.array(keys, dtype=np.int64))
         assert list(zip(found.tolist(), times.tolist(), strict=True)) == expected
 
 
@@ -82,23 +82,23 @@ def test_guess_is_the_same_by_a_table_and_by_a_list(rows: list[tuple[int, int]])
     for dense in (0, 1000):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "DENSE", dense)
-            found.append(best_guess(groups, held, 4))
+            found.append(measure_best_guess(groups, held, 4))
     assert found[0] == found[1]
 
 
 def test_column_in_which_everybody_is_alone_is_guessed_by_blindly() -> None:
     held = np.array([0, 1, 1, 2, 1, 0])
-    assert best_guess(np.arange(6), held, 3) == blind_guess(held) == 1 / 2
+    assert measure_best_guess(np.arange(6), held, 3) == measure_blind_guess(held) == 1 / 2
 
 
 def test_column_that_is_the_protected_one_tells_all_but_who_is_alone_with_a_value() -> None:
     held = np.array([0, 0, 0, 1, 1, 2])
-    assert best_guess(held.astype(np.int64), held, 3) == pytest.approx(5 / 6)
+    assert measure_best_guess(held.astype(np.int64), held, 3) == pytest.approx(5 / 6)
 
 
 def test_column_of_pairs_of_different_values_tells_nothing() -> None:
     """Who guesses what the other one has is always wrong."""
-    assert best_guess(np.repeat(np.arange(10), 2), np.tile([0, 1], 10), 2) == 0
+    assert measure_best_guess(np.repeat(np.arange(10), 2), np.tile([0, 1], 10), 2) == 0
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 4), min_size=1, max_size=30))
@@ -106,21 +106,21 @@ def test_columns_together_are_guessed_by_their_combinations(rows: list[tuple[int
     codes = [np.array(each, dtype=np.uint8) for each in zip(*rows, strict=True)]
     columns, held = dict(zip("abc", codes[:3], strict=True)), codes[3]
     for together in (1, 2, 3):
-        found = guesses(columns, held, 3, "disease", together=together)
+        found = measure_guesses(columns, held, 3, "disease", together=together)
         assert [each.columns for each in found] == list(itertools.combinations("abc", together))
         for each in found:
             keys = [tuple(row["abc".index(name)] for name in each.columns) for row in rows]
             numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
             expected = slow_guess([numbers[key] for key in keys], held.tolist())
             assert each.right == pytest.approx(expected)
-            assert (each.about, each.records, each.blindly) == ("disease", len(rows), blind_guess(held))
+            assert (each.about, each.records, each.blindly) == ("disease", len(rows), measure_blind_guess(held))
 
 
 def test_columns_of_wide_codes_are_not_mixed_up() -> None:
     """Codes of one byte must not overflow where two columns are put together."""
     one, other = np.repeat(np.arange(250, dtype=np.uint8), 4), np.tile(np.arange(2, dtype=np.uint8), 500)
     held = (one % 2) ^ other
-    (found,) = guesses({"one": one, "other": other}, held, 2, "held", together=2)
+    (found,) = measure_guesses({"one": one, "other": other}, held, 2, "held", together=2)
     assert found.right == 1
 
 
@@ -131,7 +131,9 @@ def test_of_very_many_pairs_fewer_records_are_looked_at(monkeypatch: pytest.Monk
     columns = {name: np.arange(1000) % 2 for name in "abcd"}
     held = np.arange(1000) // 2 % 2
     found = {
-        (len(chosen), together): guesses({name: columns[name] for name in chosen}, held, 2, "held", together=together)
+        (len(chosen), together): measure_guesses(
+            {name: columns[name] for name in chosen}, held, 2, "held", together=together
+        )
         for chosen, together in (("a", 1), ("ab", 2), ("abc", 2), ("abcd", 2))
     }
     assert {key: {each.records for each in told} for key, told in found.items()} == {
@@ -144,14 +146,16 @@ def test_of_very_many_pairs_fewer_records_are_looked_at(monkeypatch: pytest.Monk
 
 def test_columns_of_a_table_that_tell_another_one_are_named() -> None:
     rows = pa.table({"code": [*"aabccd"] * 50, "chapter": [*"xxxyyy"] * 50, "sex": [*"FM"] * 150})
-    assert telling_columns(rows, ["chapter", "sex"], "code") == ["chapter"]
+    assert find_predictive_columns(rows, ["chapter", "sex"], "code") == ["chapter"]
 
 
 # --------------------------------------------------------------------------------------------------------- what is told
 
 
-def telling(right: float, blindly: float = 0.2, records: int = 10_000, columns: tuple[str, ...] = ("a",)) -> Telling:
-    return Telling(columns, "disease", right, blindly, records)
+def telling(
+    right: float, blindly: float = 0.2, records: int = 10_000, columns: tuple[str, ...] = ("a",)
+) -> ColumnPrediction:
+    return ColumnPrediction(columns, "disease", right, blindly, records)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +197,7 @@ def test_words_say_how_many_are_guessed_from_what() -> None:
 # ------------------------------------------------------------------------------------------------------------- the stop
 
 
-def stopped(*found: Telling) -> str:
+def stopped(*found: ColumnPrediction) -> str:
     with pytest.raises(InfeasibleError) as caught:
         check_telling(found)
     return str(caught.value)
@@ -213,7 +217,7 @@ def test_every_column_that_tells_alone_is_named_with_its_options_the_worst_first
 
 def test_column_that_tells_two_protected_ones_is_named_once() -> None:
     first = telling(0.9)
-    assert "(--drop a)" in stopped(first, Telling(("a",), "drug", 0.8, 0.2, 10_000))
+    assert "(--drop a)" in stopped(first, ColumnPrediction(("a",), "drug", 0.8, 0.2, 10_000))
 
 
 def test_of_columns_that_tell_only_together_the_first_is_named() -> None:
@@ -253,7 +257,9 @@ def slow_told_groups(groups: Sequence[int], held: Sequence[int], prior: float, p
 )
 def test_records_that_a_column_tells_are_counted(rows: list[tuple[int, int]], prior: float, posterior: float) -> None:
     groups, held = map(list, zip(*rows, strict=True))
-    found = told_groups(np.array(groups, dtype=np.uint8), np.array(held, dtype=np.uint8), 4, prior, posterior)
+    found = count_disclosed_records(
+        np.array(groups, dtype=np.uint8), np.array(held, dtype=np.uint8), 4, prior, posterior
+    )
     assert found == slow_told_groups(groups, held, prior, posterior)
 
 
@@ -261,4 +267,4 @@ def test_records_that_a_column_tells_are_counted(rows: list[tuple[int, int]], pr
 def test_small_groups_are_not_looked_at(size: int) -> None:
     codes = np.array([1] * size + [0] * 1000)
     held = np.array([1] * size + [0] * 1000)
-    assert told_groups(codes, held, 2, 0.1, 0.5) == (size if size == SMALLEST_GROUP else 0)
+    assert count_disclosed_records(codes, held, 2, 0.1, 0.5) == (size if size == SMALLEST_GROUP else 0)

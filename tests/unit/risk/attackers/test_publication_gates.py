@@ -18,7 +18,7 @@ from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers import planned_exposure
 from sfumato._risk.attackers.attack_result import Attack, Belief
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, ONE_COLUMN
-from sfumato._risk.attackers.publication_gates import Breach, breaches, check_breaches, check_lifted
+from sfumato._risk.attackers.publication_gates import Breach, check_breaches, check_lifted, measure_breaches
 from sfumato.errors import InfeasibleError, MissingCapabilityError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response import small_domain
@@ -48,7 +48,7 @@ def test_breaches_are_those_of_the_mechanism_however_groups_are_cut(
 ) -> None:
     monkeypatch.setattr(planned_exposure, "CHUNK_BELIEFS", cells_at_once)
     chosen, sample = cells(), table()
-    found = {each.column: each for each in breaches(chosen, sample)}
+    found = {each.column: each for each in measure_breaches(chosen, sample)}
     assert list(found) == ["fair", "telling", "alone"]
     for name, codes in sample.columns.items():
         groups = np.zeros((int(codes.max()) + 1, 10), dtype=np.int64)
@@ -130,5 +130,5 @@ def test_gate_refuses_a_mechanism_that_cannot_be_attacked(guarantee: Guarantee) 
 def test_gate_refuses_a_marginal_prior_mechanism_that_cannot_measure_groups() -> None:
     silent = replace(cells(), mechanism=replace(cells().mechanism, group_risk=None))
     with pytest.raises(MissingCapabilityError) as caught:
-        breaches(silent, table())
+        measure_breaches(silent, table())
     assert caught.value.capability == "GroupRisk"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from releases import SENSITIVE, people, published
 from sfumato._request.schema import Bins, Schema
-from sfumato._risk.attackers.record_linkage import combination_numbers, counted_links, linked
+from sfumato._risk.attackers.record_linkage import count_links, link_records, number_combinations
 from sfumato.errors import SpecError
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30)
@@ -22,7 +22,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max
 @given(ROWS, ROWS)
 def test_records_are_like_as_many_people_as_share_their_columns(here: list[tuple[int, int]], there: list) -> None:
     records, others = ([np.array(each) for each in zip(*rows, strict=True)] for rows in (here, there))
-    found = counted_links(["a", "b"], records, others)
+    found = count_links(["a", "b"], records, others)
     alike, like = Counter(here), Counter(there)
     assert found.in_release.alone == pytest.approx(sum(alike[each] == 1 for each in here) / len(here))
     assert found.in_population is not None
@@ -33,14 +33,14 @@ def test_records_are_like_as_many_people_as_share_their_columns(here: list[tuple
 
 @given(ROWS)
 def test_numbers_tell_combinations_apart(rows: list[tuple[int, int]]) -> None:
-    numbers = combination_numbers([np.array(each) for each in zip(*rows, strict=True)])
+    numbers = number_combinations([np.array(each) for each in zip(*rows, strict=True)])
     assert len(set(numbers.tolist())) == len(set(rows)) == len(set(zip(numbers.tolist(), rows, strict=True)))
 
 
 @given(st.lists(st.tuples(*[st.sampled_from([0, 1, 2**40, 2**61])] * 3), min_size=1, max_size=30))
 def test_combinations_of_columns_of_very_many_values_are_told_apart(rows: list[tuple[int, ...]]) -> None:
     """Their product is beyond any number, so they are numbered anew in between."""
-    numbers = combination_numbers([np.array(each) for each in zip(*rows, strict=True)])
+    numbers = number_combinations([np.array(each) for each in zip(*rows, strict=True)])
     assert len(set(numbers.tolist())) == numbers.max() + 1 == len(set(rows))
     assert len(set(zip(numbers.tolist(), rows, strict=True))) == len(set(rows))
 
@@ -51,11 +51,11 @@ def test_population_is_put_into_the_bins_of_the_release(tmp_path: Path) -> None:
     published(people(), tmp_path / "release", schema=schema)
     ages, sexes = [20, 20, 70], ["F", "M", "F"]
     population = pa.table({"age": ages * 10, "sex": sexes * 10, "other": list(range(30))})
-    found = linked(tmp_path / "release", population)
+    found = link_records(tmp_path / "release", population)
     assert (found.columns, found.records) == (("age", "sex"), 60)
     assert found.in_population is not None
     assert (found.in_population.below_5, found.in_population.below_11) == (0, 0.75)
     assert found.absent == 0.25
-    assert linked(tmp_path / "release").in_population is None
+    assert link_records(tmp_path / "release").in_population is None
     with pytest.raises(SpecError, match="no public column"):
-        linked(tmp_path / "release", population.select(["other"]))
+        link_records(tmp_path / "release", population.select(["other"]))

@@ -18,10 +18,10 @@ from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers import release_matching
-from sfumato._risk.attackers.attack_scenarios import frequencies
-from sfumato._risk.attackers.attack_setup import seeded
+from sfumato._risk.attackers.attack_scenarios import attack_with_frequencies
+from sfumato._risk.attackers.attack_setup import make_draws
 from sfumato._risk.attackers.release_attacks import audit
-from sfumato._risk.attackers.release_matching import Matched, matched, matched_by_law, original_of
+from sfumato._risk.attackers.release_matching import Matched, match_by_key, match_by_likelihood, read_original
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.mechanisms import REGISTRY
 
@@ -49,7 +49,7 @@ def make(table: pa.Table, folder: Path, mechanism: str, schema: Schema | None = 
 
 def found(folder: Path, table: Any) -> Matched:
     opened = Release.open(folder / "release")
-    return matched(opened, original_of(opened, table, folder / "plan"), folder / "plan")
+    return match_by_key(opened, read_original(opened, table, folder / "plan"), folder / "plan")
 
 
 @pytest.mark.parametrize("mechanism", list(REGISTRY))
@@ -62,7 +62,7 @@ def test_records_are_those_of_the_people_who_live_in_their_street(tmp_path: Path
     streets = release_matching.pq.read_table(opened.folder / opened.manifest.data).column("street").to_numpy()
     assert (table.column("street").to_numpy()[release.order] == streets).all()
     (scene,) = release.scenes(seed=1)
-    assert frequencies(scene).records == ROWS
+    assert attack_with_frequencies(scene).records == ROWS
     assert (scene.groups is None) == (release.listed is None)
 
 
@@ -72,15 +72,15 @@ def test_key_of_another_release_and_other_tables_are_refused(tmp_path: Path) -> 
         (tmp_path / name).mkdir()
         make(table, tmp_path / name, "uniform")
     opened = Release.open(tmp_path / "one" / "release")
-    whole = original_of(opened, table)
+    whole = read_original(opened, table)
     for wrong, plan in ((whole, "other"), (whole.slice(1), "one"), (whole.take(pa.array(range(ROWS))[::-1]), "one")):
         with pytest.raises(ReleaseFormatError, match="do not stand where the key"):
-            matched(opened, wrong, tmp_path / plan / "plan")
+            match_by_key(opened, wrong, tmp_path / plan / "plan")
     with pytest.raises(ReleaseFormatError, match="do not stand where the key"):
         audit(tmp_path / "one" / "release", table, tmp_path / "other" / "plan")
     other = people(disease=["malaria"] * ROWS)
     with pytest.raises(ReleaseFormatError, match="outside its domain"):
-        matched(opened, original_of(opened, other), tmp_path / "one" / "plan")
+        match_by_key(opened, read_original(opened, other), tmp_path / "one" / "plan")
 
 
 def test_rows_that_were_left_out_and_ranges_are_as_in_the_release(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_rows_that_were_left_out_and_ranges_are_as_in_the_release(tmp_path: Path
     assert [DISEASES[release.held[person]] for person in release.order] == [kept[each] for each in streets]
     assert set(release.columns) == {"street", "age"}
     with pytest.raises(SpecError, match="give its plan file"):
-        original_of(opened, table)
+        read_original(opened, table)
 
 
 def test_columns_that_are_protected_each_for_itself_are_scenes_of_their_own(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_people_who_are_alone_are_matched_without_a_key(tmp_path: Path, mechanis
     table = people()
     make(table, tmp_path, mechanism)
     opened = Release.open(tmp_path / "release")
-    by_key, by_law = found(tmp_path, table), matched_by_law(opened, original_of(opened, table), seeded(1))
+    by_key, by_law = found(tmp_path, table), match_by_likelihood(opened, read_original(opened, table), make_draws(1))
     assert by_law is not None
     assert by_law.is_alone is not None
     assert by_law.is_alone.all()
@@ -195,7 +195,7 @@ def test_people_who_are_alike_are_guessed_as_often_without_a_key(tmp_path: Path,
     telling = {"spec": BreachBound("1/5", "1/2")} if mechanism == "subset" else {}  # else it would tell next to nothing
     make(table, tmp_path, mechanism, Schema.of(SENSITIVE), **telling)
     opened = Release.open(tmp_path / "release")
-    by_law = matched_by_law(opened, original_of(opened, table), seeded(1))
+    by_law = match_by_likelihood(opened, read_original(opened, table), make_draws(1))
     assert by_law is not None
     assert by_law.is_alone is not None
     assert not by_law.is_alone.any()
@@ -208,7 +208,7 @@ def test_people_who_are_alike_are_guessed_as_often_without_a_key(tmp_path: Path,
         arbitrary[street == each] = chance.permutation(by_law.shown[street == each])
     for matching in (found(tmp_path, table), by_law, replace(by_law, shown=arbitrary)):
         (scene,) = matching.scenes(seed=1)
-        seen = frequencies(scene).with_release
+        seen = attack_with_frequencies(scene).with_release
         assert seen is not None
         rights.append(seen.right)
     assert abs(rights[0] - rights[1]) < far
@@ -219,7 +219,7 @@ def test_people_who_are_alike_are_guessed_as_often_without_a_key(tmp_path: Path,
 def test_groups_whose_contents_are_published_are_not_matched_without_a_key(tmp_path: Path, mechanism: str) -> None:
     make(people(), tmp_path, mechanism)
     opened = Release.open(tmp_path / "release")
-    assert matched_by_law(opened, original_of(opened, people()), seeded(1)) is None
+    assert match_by_likelihood(opened, read_original(opened, people()), make_draws(1)) is None
 
 
 def test_of_very_many_records_whole_crowds_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_of_very_many_records_whole_crowds_are_taken(tmp_path: Path, monkeypatch
     make(table, tmp_path, "uniform", Schema.of(SENSITIVE))
     monkeypatch.setattr(release_matching, "MOST_RECORDS", 60)
     opened = Release.open(tmp_path / "release")
-    taken = matched_by_law(opened, original_of(opened, table), seeded(2))
+    taken = match_by_likelihood(opened, read_original(opened, table), make_draws(2))
     assert taken is not None
     assert len(taken.held) == len(taken.shown) == len(taken.order) == 45
     assert len(set(taken.columns["street"].tolist())) == 1

@@ -11,7 +11,14 @@ import pytest
 from scipy import stats
 
 from sfumato._risk.attackers import row_order_attack
-from sfumato._risk.attackers.row_order_attack import LARGEST_SCORE, Trail, joined, neighbours, same_order, same_places
+from sfumato._risk.attackers.row_order_attack import (
+    LARGEST_SCORE,
+    Trail,
+    compare_group_lists,
+    compare_neighbours,
+    compare_order,
+    compare_places,
+)
 
 SHOWN = np.array([0, 0, 0, 1, 1, 2])
 
@@ -26,10 +33,13 @@ def over_all_orders(look: Callable[[np.ndarray], Trail], things: np.ndarray) -> 
 
 
 LOOKS: dict[str, tuple[Callable[[np.ndarray], Trail], np.ndarray]] = {
-    "neighbours": (lambda each: neighbours("x", each), SHOWN),
-    "same places": (lambda each: same_places("x", [each], [SHOWN]), SHOWN),
-    "same order": (lambda each: same_order("x", [each], [np.arange(6)]), np.arange(6)),
-    "one group": (lambda each: joined("x", np.zeros(6, dtype=int), each, np.zeros(6, dtype=int), SHOWN), SHOWN),
+    "neighbours": (lambda each: compare_neighbours("x", each), SHOWN),
+    "same places": (lambda each: compare_places("x", [each], [SHOWN]), SHOWN),
+    "same order": (lambda each: compare_order("x", [each], [np.arange(6)]), np.arange(6)),
+    "one group": (
+        lambda each: compare_group_lists("x", np.zeros(6, dtype=int), each, np.zeros(6, dtype=int), SHOWN),
+        SHOWN,
+    ),
 }
 
 
@@ -45,7 +55,7 @@ def test_groups_are_looked_at_each_for_itself() -> None:
     """Two groups, of two values each: over the four orders of their records the moments are exact."""
     groups, lines, values = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
     scores = [
-        joined("x", groups, np.array([first[0], second[0], first[1], second[1]]), lines, values).score
+        compare_group_lists("x", groups, np.array([first[0], second[0], first[1], second[1]]), lines, values).score
         for first in permutations((0, 1))
         for second in permutations((1, 2))
     ]
@@ -59,9 +69,9 @@ def test_limit_is_passed_by_chance_once_in_a_million_looks() -> None:
 
 
 def test_nothing_is_told_by_tables_of_other_people_or_of_one_kind() -> None:
-    assert same_places("x", [np.arange(3)], [np.arange(4)]) == Trail("x", 0.0, 0)
-    assert same_places("x", [], []) == Trail("x", 0.0, 0)
-    assert neighbours("x", np.zeros(50, dtype=int)).score == 0
+    assert compare_places("x", [np.arange(3)], [np.arange(4)]) == Trail("x", 0.0, 0)
+    assert compare_places("x", [], []) == Trail("x", 0.0, 0)
+    assert compare_neighbours("x", np.zeros(50, dtype=int)).score == 0
 
 
 def test_few_records_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

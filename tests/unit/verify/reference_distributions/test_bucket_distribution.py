@@ -25,7 +25,7 @@ from selection import examples
 from sfumato._parquet.small_table import write_table
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
-from sfumato._records.bucket_records import ASSIGNED, HELD
+from sfumato._records.bucket_records import ASSIGNED, BUCKET_CONTENTS
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.schema import Schema
 from sfumato._verify import manifest_view as audit_written
@@ -67,10 +67,10 @@ def write(made: Path, folder: Path, content: Content) -> None:
     ages = [20 + number % 7 for number in range(len(content.records))]
     records = {"age": ages, "sex": ["F" if age % 2 else "M" for age in ages], "bucket": content.records}
     lines = [{"bucket": each["bucket"], "disease": each["value"], "count": each["count"]} for each in content.lines]
-    forms = {name: pq.read_schema(folder / name) for name in (ASSIGNED, HELD)}
+    forms = {name: pq.read_schema(folder / name) for name in (ASSIGNED, BUCKET_CONTENTS)}
     tables = {
         ASSIGNED: pa.table(records, schema=forms[ASSIGNED]),
-        HELD: pa.Table.from_pylist(lines, schema=forms[HELD]),
+        BUCKET_CONTENTS: pa.Table.from_pylist(lines, schema=forms[BUCKET_CONTENTS]),
     }
     for name, table in tables.items():
         write_table(folder / name, table)
@@ -290,14 +290,14 @@ def test_anatomy_has_one_cap_for_all(anatomy: Path) -> None:
 
 def test_a_bucket_of_anatomy_holds_no_value_twice(anatomy: Path) -> None:
     """Two buckets of two become one of four in which a value has two: within its cap of a half, and still too often."""
-    held = pq.read_table(anatomy / HELD).to_pylist()
+    held = pq.read_table(anatomy / BUCKET_CONTENTS).to_pylist()
     name = next(key for key in held[0] if key not in ("disease", "count"))
     of = {bucket: {line["disease"] for line in held if line[name] == bucket} for bucket in range(12)}
     pairs = ((one, other) for one in of for other in of if one < other and of[one] & of[other])
     one, other = next(pairs)
     renamed = {bucket: bucket - (bucket > other) for bucket in of} | {other: one}
     lines = Counter((renamed[line[name]], line["disease"]) for line in held)
-    rewrite(anatomy, HELD, lambda table: _lines(table, name, lines))
+    rewrite(anatomy, BUCKET_CONTENTS, lambda table: _lines(table, name, lines))
     rewrite(
         anatomy,
         ASSIGNED,

@@ -20,8 +20,8 @@ from releases import edit_manifest, known_key
 from sfumato import BreachBound, Hierarchy, Release, Request, Schema, publish
 from sfumato._records import DATA
 from sfumato._release.manifest import WEIGHTS
-from sfumato._verify.reference_distributions import law_of
-from sfumato._verify.reference_distributions.level_distribution import LAW, laws_of
+from sfumato._verify.reference_distributions import find_distribution
+from sfumato._verify.reference_distributions.level_distribution import REFERENCE_DISTRIBUTION, read_distributions
 from sfumato.mechanisms._subset_selection import levels
 from tampering import Design, edit_design, failed, failed_alone, rewrite, with_cell, with_column
 
@@ -101,7 +101,7 @@ def test_the_promise_is_that_of_every_pair_of_values_and_everything_shown(releas
     """All outcomes of the published law, by its definition."""
     design = Release.open(releases("three levels")).manifest.design.to_json()
     worst = Fraction(0)
-    for number, law in enumerate(laws_of(design)):
+    for number, law in enumerate(read_distributions(design)):
         mine, size = design["levels"][number], law.sets.size
         sets = list(combinations(range(size), mine["subset_size"]))
         hold = Fraction(mine["hold_probability"])
@@ -117,7 +117,7 @@ def test_the_promise_is_that_of_every_pair_of_values_and_everything_shown(releas
             worst, *(max(chances[g, s] for g in range(size)) / min(chances[g, s] for g in range(size)) for s in sets)
         )
     assert worst == BreachBound("1/3", "2/3").amplification
-    assert worst == max(law.sets.amplification for law in laws_of(design))
+    assert worst == max(law.sets.amplification for law in read_distributions(design))
 
 
 @two_levels
@@ -266,7 +266,7 @@ def test_records_that_were_not_drawn_as_the_design_says_are_noticed(folder: Path
 
 
 def test_the_law_is_registered() -> None:
-    assert law_of("levels") is LAW
+    assert find_distribution("levels") is REFERENCE_DISTRIBUTION
 
 
 # ----------------------------------------------------------------------------------------------------- names of columns

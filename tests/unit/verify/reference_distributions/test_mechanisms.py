@@ -23,8 +23,8 @@ from releases import edit_manifest, read_json
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._readers.open_table import open_source
-from sfumato._records import DATA, Replaced
-from sfumato._records.member_columns import member_names
+from sfumato._records import DATA, PerturbedRecords
+from sfumato._records.member_columns import make_member_names
 from sfumato._release.manifest import WEIGHTS
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import BreachBound, PrivacySpec, Tolerance
@@ -502,7 +502,7 @@ def undrawn(slow: SlowRelease, disease: list[Any]) -> dict[str, list[Any]]:
         return {"disease": disease}
     sets = [{place, (place + chance.randrange(1, 10)) % 10} for place in places]
     if slow.design["form"] == "columns":
-        names = member_names("disease", tuple(value for (value,) in slow.domain))
+        names = make_member_names("disease", tuple(value for (value,) in slow.domain))
         return {name: [place in members for members in sets] for place, name in enumerate(names)}
     if slow.design["form"] == "bits":
         return {"disease": [as_bytes(members) for members in sets]}
@@ -535,8 +535,8 @@ def test_values_that_were_never_drawn_are_noticed_where_they_are_equally_frequen
     rows = range(4000)
     table = pa.table({"street": [row // 2 for row in rows], "disease": [f"x{row % 8}" for row in rows]})
 
-    def never(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> Replaced:
-        return Replaced(codes, plan.layout.cells_of(codes, slots) if mechanism == "small-domain" else None)
+    def never(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> PerturbedRecords:
+        return PerturbedRecords(codes, plan.layout.cells_of(codes, slots) if mechanism == "small-domain" else None)
 
     monkeypatch.setitem(REGISTRY, mechanism, replace(REGISTRY[mechanism], perturb=never))
     schema = Schema.of("disease", keep=["street"])

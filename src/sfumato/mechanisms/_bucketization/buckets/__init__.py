@@ -22,12 +22,19 @@ from functools import cached_property
 import numpy as np
 
 from sfumato._core.arrays import Codes, Floats, Indices, UInts
-from sfumato._core.cell_values import Value, display, labels, off_by, values_from_json, values_to_json
-from sfumato._core.exact_numbers import exact
+from sfumato._core.cell_values import (
+    Value,
+    display,
+    format_relative_error,
+    make_labels,
+    values_from_json,
+    values_to_json,
+)
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws, Permutation
-from sfumato._records import Contents, Replaced
+from sfumato._records import Contents, PerturbedRecords
 from sfumato._records.bucket_records import Buckets
 from sfumato._records.tally import Holdings
 from sfumato._request.group_requirements import ShareCap
@@ -40,9 +47,9 @@ from sfumato.mechanisms._bucketization.buckets import bucket_estimation
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked
 from sfumato.mechanisms._bucketization.buckets.error_prediction import CountErrors
 from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal, Dealing, deal_out
-from sfumato.mechanisms._bucketization.buckets.size_comparison import Way, compared, foreseen, tables_of
-from sfumato.mechanisms._bucketization.buckets.size_methods import Choice, choices, choose
-from sfumato.mechanisms._randomized_response.guarantee_sentences import percent, ratio
+from sfumato.mechanisms._bucketization.buckets.size_comparison import Way, make_tables, predict_errors, rank_choices
+from sfumato.mechanisms._bucketization.buckets.size_methods import Choice, choose, list_choices
+from sfumato.mechanisms._randomized_response.guarantee_sentences import format_percent, format_ratio
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     BucketTable,
@@ -155,16 +162,16 @@ def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /
     try:
         if options.sizes is not Sizes.AUTO:
             choice = choose(histogram.counts, caps, options.sizes, **sizes)
-            return dealt(histogram, caps, choice, options.dealing, draws, NAME)
-        found = choices(histogram.counts, caps, **sizes)
+            return deal_records(histogram, caps, choice, options.dealing, draws, NAME)
+        candidates = list_choices(histogram.counts, caps, **sizes)
     except Blocked as blocked:
         raise blocked.named([repr(display(value)) for value in histogram.values]) from None
-    ways = compared(histogram.counts, found, options.dealing)
-    choice = found[ways[0].sizes, ways[0].least]
-    return replace_in(dealt(histogram, caps, choice, options.dealing, draws, NAME), ways=ways)
+    ways = rank_choices(histogram.counts, candidates, options.dealing)
+    choice = candidates[ways[0].sizes, ways[0].least]
+    return replace_in(deal_records(histogram, caps, choice, options.dealing, draws, NAME), ways=ways)
 
 
-def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
+def deal_records(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
     histogram: Histogram, caps: tuple[Fraction, ...], choice: Choice, deal: Deal, draws: Draws, name: str
 ) -> Plan:
     """Deal the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
@@ -173,14 +180,14 @@ def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
     return Plan(histogram, caps, choice, deal, dealing, ids, name)
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Find the bucket of each record by its value and slot."""
     if slots is None:
         raise InternalError("buckets need slots.")
-    return Replaced(None, plan.named(plan.dealing.bucket_of(codes, slots)))
+    return PerturbedRecords(None, plan.named(plan.dealing.bucket_of(codes, slots)))
 
 
-def contents(plan: Plan, /) -> Contents:
+def list_contents(plan: Plan, /) -> Contents:
     """The table of buckets: bucket id, place and count, in the order of the ids."""
 
     def batches(rows: int) -> Iterator[tuple[UInts, UInts, UInts]]:
@@ -200,7 +207,9 @@ def design(plan: Plan, /) -> Design:
 
 def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    read = Design(values_from_json(written["domain"], types), tuple(exact(cap, "a cap") for cap in written["caps"]))
+    read = Design(
+        values_from_json(written["domain"], types), tuple(parse_exact(cap, "a cap") for cap in written["caps"])
+    )
     if not len(set(read.domain)) == len(read.domain) == len(read.caps):
         raise ReleaseFormatError("the design's domain and caps do not fit together.")
     if not all(0 < cap <= 1 for cap in read.caps):
@@ -213,7 +222,7 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def shown(design: Design, /) -> Buckets:
+def make_encoding(design: Design, /) -> Buckets:
     """Each record shows its bucket."""
     return Buckets()
 
@@ -228,7 +237,7 @@ def record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floa
     return own, np.zeros(holdings.domain_size)
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the inverse estimate, if a share rows/total of every value is selected."""
     return plan.errors.variances(rows)
 
@@ -260,12 +269,12 @@ def explain(plan: Plan, /) -> Json:
         "loss": choice.loss,
         "lower_bound": choice.bound,
         "information_loss": choice.assignment.setting.information_loss,
-        "caps": dict(zip(labels(values), map(ratio, plan.caps), strict=True)),
+        "caps": dict(zip(make_labels(values), map(format_ratio, plan.caps), strict=True)),
         **({"ways": [way.to_json() for way in plan.ways]} if plan.ways else {}),
     }
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """The buckets and what they cost, in one line."""
     setting, loss, bound = list(plan.choice.assignment.setting), plan.choice.loss, plan.choice.bound
     sizes, total = ", ".join(str(size) for size, _ in setting), sum(count for _, count in setting)
@@ -275,21 +284,21 @@ def summary(plan: Plan, /) -> str:
     return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
 
 
-def decided(plan: Plan, /) -> list[list[int]]:
+def fingerprint_plan(plan: Plan, /) -> list[list[int]]:
     """How many records of each value each size of bucket has: of several equal optima, the one that was taken."""
     records: list[list[int]] = plan.choice.assignment.records.tolist()
     return records
 
 
-def remarks(plan: Plan, /) -> list[Notice]:
+def list_remarks(plan: Plan, /) -> list[Notice]:
     """What is published in the clear, and how good the sizes are."""
-    said = []
+    notices = []
     if clear := plan.dealing.in_the_clear:
         loud = (
             f"{clear:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because their "
             "cap is 1; lower it to prevent that (--min-bucket alone does not)."
         )
-        said.append(Notice("in-the-clear", loud, numbers={"records": clear}))
+        notices.append(Notice("in-the-clear", loud, numbers={"records": clear}))
     free = [
         value
         for value, cap, count in zip(plan.histogram.values, plan.caps, plan.histogram.counts, strict=True)
@@ -298,40 +307,43 @@ def remarks(plan: Plan, /) -> list[Notice]:
     if free:
         named = ", ".join(repr(display(value)) for value in free[:5])
         open_ones = f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}."  # noqa: PLR2004
-        said.append(Notice("values-unprotected", open_ones, numbers={"values": len(free)}))
+        notices.append(Notice("values-unprotected", open_ones, numbers={"values": len(free)}))
     if not (plan.choice.is_proven or plan.ways):
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
         near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
-        said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
-    expected = foreseen(plan.histogram.counts, plan.choice, plan.deal)
-    if gain := _first_gain(expected.inverse_errors, expected.shrunk_errors):
+        notices.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
+    expected = predict_errors(plan.histogram.counts, plan.choice, plan.deal)
+    if gain := _find_first_gain(expected.inverse_errors, expected.shrunk_errors):
         count, usual, less = gain
         closer = (
-            f"counts of {count:,.0f} records are typically off by {off_by(less)} with --method shrunk, and by "
-            f"{off_by(usual)} with the default, if the share of the records that a condition selects differs from "
+            f"counts of {count:,.0f} records are typically off by {format_relative_error(less)} with --method "
+            "shrunk, and by "
+            f"{format_relative_error(usual)} with the default, if the share of the records that a condition selects "
+            "differs from "
             "value to value by half; shrunk is biased and has no interval."
         )
-        said.append(Notice("shrunk-is-closer", closer, numbers={"default": usual, "shrunk": less}))
-    return [*said, *_dealt_alike(plan, expected)]
+        notices.append(Notice("shrunk-is-closer", closer, numbers={"default": usual, "shrunk": less}))
+    return [*notices, *_warn_even_dealing(plan, expected)]
 
 
-def _dealt_alike(plan: Plan, expected: CountErrors) -> list[Notice]:
+def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
     """How much farther off counts are because buckets are dealt in turn, which makes them all but alike."""
     if plan.deal is Deal.MIXED:
         return []
-    mixed = foreseen(plan.histogram.counts, plan.choice, Deal.MIXED)
-    gain = _first_gain(expected.inverse_errors, mixed.inverse_errors)
+    mixed = predict_errors(plan.histogram.counts, plan.choice, Deal.MIXED)
+    gain = _find_first_gain(expected.inverse_errors, mixed.inverse_errors)
     if gain is None:
         return []
     count, usual, less = gain
     sentence = (
-        f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by {off_by(usual)}, "
-        f"and by {off_by(less)} in mixed buckets, which keep the same caps."
+        f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by "
+        f"{format_relative_error(usual)}, "
+        f"and by {format_relative_error(less)} in mixed buckets, which keep the same caps."
     )
     return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": less})]
 
 
-def _first_gain(usual: Sequence[ErrorAt], other: Sequence[ErrorAt]) -> tuple[float, float, float] | None:
+def _find_first_gain(usual: Sequence[ErrorAt], other: Sequence[ErrorAt]) -> tuple[float, float, float] | None:
     """The first count whose error is so much smaller the other way that it is worth saying, and both errors."""
     for one, another in zip(usual, other, strict=True):
         first, second = one.by_records, another.by_records
@@ -340,31 +352,31 @@ def _first_gain(usual: Sequence[ErrorAt], other: Sequence[ErrorAt]) -> tuple[flo
     return None
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
     """The part of each value's records that is in the bucket."""
     numbers = plan.ids.inverse(np.asarray(replaced.cells))
     lines, places, counts = plan.dealing.contents(numbers)
-    held = np.array(plan.histogram.counts, dtype=np.float64)
-    likely = np.zeros((len(numbers), len(held)))
-    likely[np.repeat(np.arange(len(numbers)), lines), places] = counts / held.take(places)
+    value_counts = np.array(plan.histogram.counts, dtype=np.float64)
+    likely = np.zeros((len(numbers), len(value_counts)))
+    likely[np.repeat(np.arange(len(numbers)), lines), places] = counts / value_counts.take(places)
     return (likely,)
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from what the buckets are published to hold, which is what their records do."""
     size = len(design.domain)
     buckets, numbers = np.unique(shown[rows], return_inverse=True)
     places = np.searchsorted(buckets, shown)
     mine = np.flatnonzero(buckets.take(np.minimum(places, len(buckets) - 1)) == shown)
-    counts = np.bincount(places[mine] * size + held[mine], minlength=len(buckets) * size).reshape(-1, size)
-    return ((counts / np.maximum(np.bincount(held, minlength=size), 1))[numbers],)
+    counts = np.bincount(places[mine] * size + true_codes[mine], minlength=len(buckets) * size).reshape(-1, size)
+    return ((counts / np.maximum(np.bincount(true_codes, minlength=size), 1))[numbers],)
 
 
-def _range(caps: Sequence[Fraction]) -> str:
+def _describe_caps(caps: Sequence[Fraction]) -> str:
     return f"{min(caps)} for all values" if min(caps) == max(caps) else f"{min(caps)} to {max(caps)}"
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     strict = [cap for cap in design.caps if cap < 1]
     free = len(design.caps) - len(strict)
@@ -373,7 +385,8 @@ def promise(design: Design, /) -> str:
     )
     return (
         "Every record is in a bucket, and it is published which values the records of a bucket have, but not which "
-        f"record has which. In each bucket every value has at most its cap of the records: {_range(design.caps)}. "
+        "record has which. In each bucket every value has at most its cap of the records: "
+        f"{_describe_caps(design.caps)}. "
         "Somebody who knows a person's bucket, and has no reason to think that the people of the bucket differ, "
         "believes no value of that person with more than its cap. No other knowledge is covered: whoever knows how the "
         "public columns go with the values, and this release tells that, can do better. The exact number of people "
@@ -381,7 +394,7 @@ def promise(design: Design, /) -> str:
     )
 
 
-def dealing_mechanism(
+def make_bucket_mechanism(
     name: str,
     spec: type[SpecT],
     options: type[OptionsT],
@@ -398,28 +411,30 @@ def dealing_mechanism(
         perturb=replace,
         design=design,
         read_design=read_design,
-        make_encoding=shown,
+        make_encoding=make_encoding,
         estimators=bucket_estimation.METHODS,
-        state_guarantee=promise,
+        state_guarantee=state_guarantee,
         uses_slots=True,
-        plan_rules=PlanRules(fingerprint=decided),
-        error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+        plan_rules=PlanRules(fingerprint=fingerprint_plan),
+        error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
         release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
         explanation=PlanExplanation(
             explain=explain,
-            summarize=summary,
-            list_remarks=remarks,
+            summarize=summarize,
+            list_remarks=list_remarks,
             remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer", "dealt-alike"),
-            list_tables=lambda plan: tables_of(plan.ways),
-            value_columns=(PerValue("caps", "at most of a bucket", percent),),
+            list_tables=lambda plan: make_tables(plan.ways),
+            value_columns=(PerValue("caps", "at most of a bucket", format_percent),),
         ),
-        attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+        attack_model=AttackModel(
+            compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+        ),
         comparability=Comparability(
             match_posterior=at_posterior,
             read_request=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
         ),
-        bucket_table=BucketTable(list_contents=contents),
+        bucket_table=BucketTable(list_contents=list_contents),
     )
 
 
-MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior)
+MECHANISM = make_bucket_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior)

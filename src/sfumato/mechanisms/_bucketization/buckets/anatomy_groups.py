@@ -19,7 +19,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Ca
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
 
 
-def anatomy(counts: Sequence[int], diversity: int) -> tuple[Problem, Assignment]:
+def build_anatomy_buckets(counts: Sequence[int], diversity: int) -> tuple[Problem, Assignment]:
     """Buckets of `diversity` records, or one more, with all values different."""
     total = sum(counts)
     buckets = total // diversity

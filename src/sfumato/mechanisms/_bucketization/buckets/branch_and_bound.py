@@ -15,8 +15,14 @@ import numpy as np
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import fill
 from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, cut_of
-from sfumato.mechanisms._bucketization.buckets.mute_solver import silenced
-from sfumato.mechanisms._bucketization.buckets.relaxation import Box, proven_bound, proves_empty, solve, weights
+from sfumato.mechanisms._bucketization.buckets.mute_solver import silence_output
+from sfumato.mechanisms._bucketization.buckets.relaxation import (
+    Box,
+    compute_bucket_losses,
+    prove_empty,
+    prove_lower_bound,
+    solve,
+)
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 WHOLE = 1e-6
@@ -27,7 +33,7 @@ PROPOSAL_GAP = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class SearchResult:
     """The best valid numbers of buckets, if any, and a proven lower bound of the loss; no bound if nothing is valid."""
 
     buckets: Integers | None
@@ -45,7 +51,7 @@ class Search:
         self._unsettled: list[int] = []
         self._tickets = 0
 
-    def run(self, bound: int, nodes: int = NODES) -> Found:
+    def run(self, bound: int, nodes: int = NODES) -> SearchResult:
         """Search from the whole problem, whose loss is at least `bound`."""
         self._best = self._propose()
         self._push(bound, Box.of(self._problem))
@@ -55,7 +61,7 @@ class Search:
         left = [floor for floor, _, _ in self._open] + self._unsettled
         if self._best is not None:
             left.append(self._loss(self._best))
-        return Found(self._best, min(left) if left else None)
+        return SearchResult(self._best, min(left) if left else None)
 
     def _look_into(self, floor: int, box: Box) -> None:
         """Settle a box, or split it in two."""
@@ -64,10 +70,10 @@ class Search:
             # That the solver finds nothing is no proof.
             sizes, total = self._problem.sizes, self._problem.total
             is_empty = (box.low > box.high).any() or int(sizes @ box.high) < total or int(sizes @ box.low) > total
-            if not is_empty and proves_empty(self._problem, self._cuts, box) is None:
+            if not is_empty and prove_empty(self._problem, self._cuts, box) is None:
                 self._unsettled.append(floor)
             return
-        bound = max(floor, proven_bound(self._problem, self._cuts, box, point))
+        bound = max(floor, prove_lower_bound(self._problem, self._cuts, box, point))
         if bound >= self._least():
             return
         fractional = np.flatnonzero(np.abs(point.buckets - np.rint(point.buckets)) > WHOLE)
@@ -103,9 +109,9 @@ class Search:
 
         problem, box = self._problem, Box.of(self._problem)
         for _ in range(PROPOSALS):
-            with silenced():
+            with silence_output():
                 answer = milp(
-                    weights(problem),
+                    compute_bucket_losses(problem),
                     integrality=np.ones(len(problem.sizes), dtype=np.int64),
                     bounds=Bounds(box.low, box.high),
                     constraints=[
@@ -128,7 +134,7 @@ class Search:
         heapq.heappush(self._open, (bound, -self._tickets, box))
 
     def _loss(self, buckets: Integers) -> int:
-        return int(weights(self._problem) @ buckets)
+        return int(compute_bucket_losses(self._problem) @ buckets)
 
     def _least(self) -> int:
         """What an answer must go below to be of interest."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.arrays import Amounts, Counts, Floats, Indices, Mask
-from sfumato._records.tally import LINES, Holdings, Tally, certain_bounds
+from sfumato._records.tally import LINES, Holdings, Tally, compute_certain_bounds
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.shrinkage import SMALLEST, Smoothing
 from sfumato.mechanisms._randomized_response.estimators import BIASED
@@ -40,18 +40,20 @@ MOST_NUMBERS = 1 << 22
 """Buckets times sets of values that are looked at together."""
 
 
-def _holdings(tally: Tally) -> Holdings:
+def _read_holdings(tally: Tally) -> Holdings:
     if tally.holdings is None:
         raise InternalError("buckets cannot be counted without what they hold.")
     return tally.holdings
 
 
-def by_uniform(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_uniform(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """The estimate of the papers: within a bucket every record is equally likely to hold each of its values."""
-    return [Moments.joined([_uniform(some, places) for some in _some_at_a_time(tally)]) for places in wanted]
+    return [
+        Moments.joined([_estimate_uniform_set(some, places) for some in _split_conditions(tally)]) for places in wanted
+    ]
 
 
-def _some_at_a_time(tally: Tally) -> list[Tally]:
+def _split_conditions(tally: Tally) -> list[Tally]:
     """The conditions in parts: looked at bucket by bucket, all at once could fill the memory."""
     if len(tally) <= LINES:
         return [tally]
@@ -59,18 +61,18 @@ def _some_at_a_time(tally: Tally) -> list[Tally]:
     return [tally.take(lines[first : first + LINES]) for first in range(0, len(tally), LINES)]
 
 
-def _uniform(tally: Tally, places: Indices) -> Moments:
+def _estimate_uniform_set(tally: Tally, places: Indices) -> Moments:
     """Sum q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
     size, marked, selected = tally.inside(places)
     spread = selected * marked * (size - selected) * (size - marked)
     variance = (spread / (size**2 * np.maximum(size - 1, 1))).sum(axis=1)
-    least, most = certain_bounds(size, selected, marked)
-    note = _sensitivity(_holdings(tally), places)
+    least, most = compute_certain_bounds(size, selected, marked)
+    note = _describe_sensitivity(_read_holdings(tally), places)
     value = (selected * marked / size).sum(axis=1)
     return Moments(value, variance, np.zeros(len(tally)), most, least, [note] * len(tally))
 
 
-def _sensitivity(holdings: Holdings, places: Indices) -> str:
+def _describe_sensitivity(holdings: Holdings, places: Indices) -> str:
     """How much association between values and selection would add: tau² times the squared length of c.
 
     c_y = [y is wanted] o_y - sum over wanted x of W_xy, and tau is the spread of the p_y.
@@ -105,21 +107,21 @@ class RandomDeal:
     def variance(self) -> Floats:
         """The variance of each group."""
         added = self.counts * (self.squares - self.means**2)
-        found = np.bincount(self.groups, weights=added, minlength=len(self.sizes))
-        return np.asarray(found * self.sizes / np.maximum(self.sizes - 1, 1))
+        sums = np.bincount(self.groups, weights=added, minlength=len(self.sizes))
+        return np.asarray(sums * self.sizes / np.maximum(self.sizes - 1, 1))
 
 
-def uniform_total(design: object, pieces: Sequence[Piece]) -> Moments:
+def estimate_uniform_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """Sum q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
     if not pieces:
         return NOTHING
     single = [replace(piece, first=piece.first.apart, second=piece.second.apart) for piece in pieces]
-    holdings = _holdings(single[0].first)
+    holdings = _read_holdings(single[0].first)
     deal = RandomDeal(holdings.buckets, holdings.counts, holdings.sizes)
     for piece in single:
         first, second = (tally.counts[0] / holdings.sizes for tally in (piece.first, piece.second))
         deal.add(piece.theta[holdings.places] - _mean_scores(holdings, piece)[holdings.buckets], first, second)
-    return _paired_at_will(pieces, float(deal.variance().sum()))
+    return _estimate_random_pairing(pieces, float(deal.variance().sum()))
 
 
 def _mean_scores(holdings: Holdings, piece: Piece) -> Floats:
@@ -128,15 +130,15 @@ def _mean_scores(holdings: Holdings, piece: Piece) -> Floats:
     return np.asarray(added / holdings.sizes)
 
 
-def _paired_at_will(pieces: Sequence[Piece], variance: float | None = None) -> Moments:
+def _estimate_random_pairing(pieces: Sequence[Piece], variance: float | None = None) -> Moments:
     """The sum if all pairings are equally likely; without a variance, its error is how far it may lie for certain."""
-    holdings = _holdings(pieces[0].first)
+    holdings = _read_holdings(pieces[0].first)
     value = sum(float(_mean_scores(holdings, piece) @ piece.first.counts[0]) for piece in pieces)
-    least, most = _certain(holdings, pieces)
+    least, most = _compute_certain_bounds(holdings, pieces)
     return Moments.of(value, (most - least) ** 2 if variance is None else max(variance, 0.0), 0.0, most, least)
 
 
-def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]:
+def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]:
     """Between what a sum must lie, whoever holds what.
 
     In a bucket theta lies between two numbers. Where a z may be negative, the sum of |z| is at most the root of n times
@@ -153,13 +155,13 @@ def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]
     return least, most
 
 
-def growth(kept: Floats, directions: Floats) -> Floats:
+def growth(eigenvalues: Floats, directions: Floats) -> Floats:
     """By what the inverse multiplies the variance of a sample of each value; infinite where buckets tell nothing.
 
     In numbers it is o (W^-1)_xx - 1; given what buckets keep of each direction, on the scale of the roots of counts.
     """
-    is_kept = kept > SINGULAR
-    grown = directions[:, is_kept] ** 2 @ (1 / kept[is_kept]) - 1
+    is_kept = eigenvalues > SINGULAR
+    grown = directions[:, is_kept] ** 2 @ (1 / eigenvalues[is_kept]) - 1
     is_lost = (np.abs(directions[:, ~is_kept]) > SINGULAR).any(axis=1)
     return np.where(is_lost, np.inf, np.maximum(grown, 0.0))
 
@@ -184,7 +186,7 @@ class Meeting:
 
         shape = (len(holdings.sizes), holdings.domain_size)
         entries = (holdings.counts.astype(np.float64), (holdings.buckets, holdings.places))
-        self.sizes, self.repeats = (each.astype(np.float64) for each in (holdings.sizes, holdings.repeats))
+        self.sizes, self.repeats = (numbers.astype(np.float64) for numbers in (holdings.sizes, holdings.repeats))
         self.records = float(self.sizes @ self.repeats)
         self.present = np.flatnonzero(holdings.held)
         self.line_places = np.searchsorted(self.present, holdings.places)
@@ -201,8 +203,8 @@ class Meeting:
     @cached_property
     def spectrum(self) -> tuple[Floats, Floats]:
         """What the buckets keep of each direction, and the directions."""
-        kept, directions = np.linalg.eigh(self.scaled)
-        return kept, directions
+        eigenvalues, directions = np.linalg.eigh(self.scaled)
+        return eigenvalues, directions
 
     @cached_property
     def sound_inverse(self) -> Floats | None:
@@ -214,8 +216,8 @@ class Meeting:
         """What undoes the mixing, on the scale of the roots: made once, because many small products take longer."""
         if self.sound_inverse is not None:
             return self.sound_inverse
-        kept, directions = self.spectrum
-        undone = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > SINGULAR)
+        eigenvalues, directions = self.spectrum
+        undone = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > SINGULAR)
         return np.asarray((directions * undone) @ directions.T)
 
     def told(self, selected: Amounts) -> Floats:
@@ -267,34 +269,34 @@ class Meeting:
 
     def solve(self, targets: Floats) -> tuple[Floats, Mask]:
         """The solution v of W v = target for each line, and whether there is one."""
-        (asked,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))  # few, where one value is asked for
-        scaled = (targets / self.roots)[..., asked]
-        solved = np.asarray(scaled @ self.inverse[asked] / self.roots)
+        (targeted,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))  # few, where one value is asked for
+        scaled = (targets / self.roots)[..., targeted]
+        solved = np.asarray(scaled @ self.inverse[targeted] / self.roots)
         if self.sound_inverse is not None:
             return solved, np.ones(targets.shape[:-1], dtype=np.bool_)
-        kept, directions = self.spectrum
-        along = scaled @ directions[asked]
+        eigenvalues, directions = self.spectrum
+        along = scaled @ directions[targeted]
         scale = np.maximum(1.0, np.abs(along).max(axis=-1, initial=0.0, keepdims=True))
-        is_lost = (np.abs(along[..., kept <= SINGULAR]) > SINGULAR * scale).any(axis=-1)
+        is_lost = (np.abs(along[..., eigenvalues <= SINGULAR]) > SINGULAR * scale).any(axis=-1)
         return solved, np.asarray(~is_lost)
 
 
-def by_inverse(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_inverse(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Undo the mixing of the buckets: records of a value are dealt to them at random, whatever else is known of them.
 
     With e_x = sum of q s_x / n, the expectation of e is W p, so o_x (W^-1 e)_x is unbiased for the selected records
     with value x.
     """
-    meeting = _holdings(tally).once(Meeting)
-    told = meeting.told(tally.counts)
-    shares = meeting.likely(told, tally.rows)
+    meeting = _read_holdings(tally).once(Meeting)
+    expected_counts = meeting.told(tally.counts)
+    shares = meeting.likely(expected_counts, tally.rows)
     spread = _variance(meeting, shares, shares)
-    found = []
+    estimates = []
     for number, places in enumerate(wanted):
         if number % SETS == 0:
             meeting.undo(wanted[number : number + SETS])
-        found.append(_inverse(meeting, tally, told, spread, places))
-    return found
+        estimates.append(_estimate_inverse_set(meeting, tally, expected_counts, spread, places))
+    return estimates
 
 
 def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
@@ -307,7 +309,7 @@ def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
     return np.asarray(np.maximum(second - first**2, 0.0) * correction)
 
 
-def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Indices) -> Moments:
+def _estimate_inverse_set(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Indices) -> Moments:
     """Estimate the count of one set of places, under each condition.
 
     With v = W^-1 (o on the wanted values) and u = v s / n by bucket, the variance of v e is the sum over values y of
@@ -317,14 +319,14 @@ def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, place
     least, most = tally.certain(places)
     nothing = np.zeros(len(tally))
     if lengths is None:  # the buckets keep nothing of this count beyond what is certain
-        plain = tally.counts @ (_holdings(tally).marked(places) / meeting.sizes)
+        plain = tally.counts @ (_read_holdings(tally).marked(places) / meeting.sizes)
         return Moments(plain, (most - least) ** 2, nothing, most, least)
     value = told @ weights
     value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
     return Moments(value, spread @ lengths, nothing, most, least)
 
 
-def inverse_total(design: object, pieces: Sequence[Piece]) -> Moments:
+def estimate_inverse_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """Undo the mixing of the buckets, piece by piece.
 
     With v = W^-1 (o theta) and u = v s / n by bucket, the sum of q u is unbiased: the mean of u over the records of a
@@ -332,24 +334,26 @@ def inverse_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """
     if not pieces:
         return NOTHING
-    holdings = _holdings(pieces[0].first)
+    holdings = _read_holdings(pieces[0].first)
     meeting = holdings.once(Meeting)
     solved = [meeting.solve(meeting.counts * piece.theta[meeting.present]) for piece in pieces]
     if not all(is_told for _, is_told in solved):  # the buckets keep nothing of this sum beyond what is certain
-        return _paired_at_will(pieces)
+        return _estimate_random_pairing(pieces)
     by_bucket = [meeting.by_bucket(weights) / meeting.sizes for weights, _ in solved]
-    value = sum(float(each @ piece.first.counts[0]) for each, piece in zip(by_bucket, pieces, strict=True))
+    value = sum(
+        float(bucket_weights @ piece.first.counts[0]) for bucket_weights, piece in zip(by_bucket, pieces, strict=True)
+    )
     if len(pieces) == 1:
         variance = _variance_of_one(meeting, by_bucket[0], pieces[0])
     else:
         variance = _variance_of_several(holdings, meeting, by_bucket, pieces)
-    least, most = _certain(holdings, pieces)
+    least, most = _compute_certain_bounds(holdings, pieces)
     return Moments.of(value, variance, 0.0, most, least)
 
 
 def _variance_of_one(meeting: Meeting, by_bucket: Floats, piece: Piece) -> float:
     """The numbers of one piece are the same for all records: their variance, times that of z."""
-    ((first, second),) = _likely_means(meeting, [piece])
+    ((first, second),) = _estimate_means(meeting, [piece])
     squares = meeting.by_value(by_bucket**2) - meeting.counts * piece.theta[meeting.present] ** 2
     return float(_variance(meeting, first, second) @ np.maximum(squares, 0.0))
 
@@ -359,52 +363,62 @@ def _variance_of_several(
 ) -> float:
     """The same as a deal, in which each record takes the number of its own piece."""
     deal = RandomDeal(meeting.line_places, meeting.line_counts, holdings.held[meeting.present])
-    for numbers, piece, (first, second) in zip(by_bucket, pieces, _likely_means(meeting, pieces), strict=True):
+    for numbers, piece, (first, second) in zip(by_bucket, pieces, _estimate_means(meeting, pieces), strict=True):
         deal.add(numbers[holdings.buckets] - piece.theta[holdings.places], first, second)
     return float(np.maximum(deal.variance(), 0.0).sum())
 
 
-def _likely_means(meeting: Meeting, pieces: Sequence[Piece]) -> list[tuple[Floats, Floats]]:
+def _estimate_means(meeting: Meeting, pieces: Sequence[Piece]) -> list[tuple[Floats, Floats]]:
     """The means of z and z² over the records of each value, for each piece; all pulled together as much as z is."""
-    told = np.array([[meeting.told(each.counts[0]) for each in (piece.first, piece.second)] for piece in pieces])
-    means = told.sum(axis=2) / meeting.records
+    expected_counts = np.array(
+        [[meeting.told(tally.counts[0]) for tally in (piece.first, piece.second)] for piece in pieces]
+    )
+    means = expected_counts.sum(axis=2) / meeting.records
     first, second = means.sum(axis=0)
-    ratio = meeting.smoothing.ratio(told[:, :1].sum(axis=0), np.array([first]), np.array([second - first**2]))
-    likely = [meeting.smoothing.shares(each, mean, np.repeat(ratio, 2)) for each, mean in zip(told, means, strict=True)]
+    ratio = meeting.smoothing.ratio(
+        expected_counts[:, :1].sum(axis=0), np.array([first]), np.array([second - first**2])
+    )
+    likely = [
+        meeting.smoothing.shares(tally, mean, np.repeat(ratio, 2))
+        for tally, mean in zip(expected_counts, means, strict=True)
+    ]
     return [(first, second) for first, second in likely]
 
 
-def by_shrunk(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_shrunk(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Between the inverse and the estimate of the papers, as far as the condition seems to go with the values."""
-    meeting = _holdings(tally).once(Meeting)
+    meeting = _read_holdings(tally).once(Meeting)
     counts = meeting.likely(meeting.told(tally.counts), tally.rows) * meeting.counts
-    found = zip(by_inverse(design, tally, wanted), wanted, strict=True)
-    return [_without_error(each, counts[:, np.isin(meeting.present, places)].sum(axis=1)) for each, places in found]
+    unbiased_estimates = zip(estimate_inverse(design, tally, wanted), wanted, strict=True)
+    return [
+        _replace_values(moments, counts[:, np.isin(meeting.present, places)].sum(axis=1))
+        for moments, places in unbiased_estimates
+    ]
 
 
-def shrunk_total(design: object, pieces: Sequence[Piece]) -> Moments:
+def estimate_shrunk_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """The same for a sum: likely means of z, times what records with z add."""
     if not pieces:
         return NOTHING
-    meeting = _holdings(pieces[0].first).once(Meeting)
-    means = zip(pieces, _likely_means(meeting, pieces), strict=True)
+    meeting = _read_holdings(pieces[0].first).once(Meeting)
+    means = zip(pieces, _estimate_means(meeting, pieces), strict=True)
     value = sum(float((piece.theta[meeting.present] * meeting.counts) @ first) for piece, (first, _) in means)
-    return _without_error(inverse_total(design, pieces), np.array([value]))
+    return _replace_values(estimate_inverse_total(design, pieces), np.array([value]))
 
 
-def _without_error(moments: Moments, values: Floats) -> Moments:
+def _replace_values(moments: Moments, values: Floats) -> Moments:
     """Other values within the same certain bounds; nothing is known of their error, unless there is none."""
     certain = moments.least == moments.most
     return replace(moments, value=np.where(certain, moments.least, values), base=np.where(certain, 0.0, np.nan))
 
 
-def _twin(design: object, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> Twin:
     """What the buckets hold, what undoes their mixing, and how shares are pulled together."""
     if holdings is None:
         raise InternalError("buckets cannot be counted without what they hold.")
     meeting = holdings.once(Meeting)
-    kept, directions = meeting.spectrum
-    is_lost = bool((kept <= SINGULAR).any())
+    eigenvalues, directions = meeting.spectrum
+    is_lost = bool((eigenvalues <= SINGULAR).any())
     numbers = {
         "buckets": holdings.buckets,
         "places": holdings.places,
@@ -412,7 +426,7 @@ def _twin(design: object, whole: Tally, holdings: Holdings | None) -> Twin:
         "present": meeting.present,
         "inverse": meeting.inverse,
         "directions": directions if is_lost else np.zeros(0),  # looked at for what is lost alone
-        "kept": kept,
+        "kept": eigenvalues,
         "smoothing": meeting.smoothing.directions,
         "smoothed": meeting.smoothing.kept,
         "scatter": meeting.smoothing.scatter,
@@ -426,21 +440,21 @@ def _twin(design: object, whole: Tally, holdings: Holdings | None) -> Twin:
 UNIFORM: Method[object] = Method(
     "sum over buckets (Anatomy), normal interval within certain bounds",
     "within a bucket, values are unrelated to the public columns; where they are related, the interval is too short",
-    by_uniform,
-    total=uniform_total,
+    estimate_uniform,
+    total=estimate_uniform_total,
 )
 INVERSE: Method[object] = Method(
     "inverse of the mixing by buckets, normal interval within certain bounds",
     "none: records of a value were dealt to buckets at random",
-    by_inverse,
-    total=inverse_total,
-    twin=_twin,
+    estimate_inverse,
+    total=estimate_inverse_total,
+    twin=_make_twin,
 )
 SHRUNK: Method[object] = Method(
     "inverse shrunk towards the sum over buckets (empirical Bayes), biased",
     "values that a condition selects alike are as many as they seem; those that stand out are pulled towards the rest",
-    by_shrunk,
+    estimate_shrunk,
     note=BIASED,
-    total=shrunk_total,
+    total=estimate_shrunk_total,
 )
 METHODS: Mapping[str, Method[object]] = MappingProxyType({"inverse": INVERSE, "shrunk": SHRUNK, "uniform": UNIFORM})

@@ -15,9 +15,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato._core.cell_values import counted
+from sfumato._core.cell_values import format_value_count
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, floors, least_size
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, compute_floors, least_size
 
 Namer = Callable[[Sequence[int]], str]
 """Says which values are meant, or how many, given their places."""
@@ -44,8 +44,8 @@ class Problem:
 
     def at_least(self, size: int) -> Problem:
         """Pose the same with buckets of so many records and more."""
-        kept = self.sizes >= size
-        return Problem(self.counts, self.sizes[kept], self.floors[:, kept])
+        is_large_enough = self.sizes >= size
+        return Problem(self.counts, self.sizes[is_large_enough], self.floors[:, is_large_enough])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class NothingFits:
         """Word the reason and the remedy."""
         return (
             f"buckets of at most {self.largest} records have no room for {name(self.places)} within the caps; "
-            f"{_larger(self.feasible)}, or raise the caps of these values."
+            f"{_suggest_larger_buckets(self.feasible)}, or raise the caps of these values."
         )
 
 
@@ -124,7 +124,7 @@ class NoCombination:
         """Word the reason and the remedy."""
         return (
             f"no whole numbers of buckets of at most {self.largest} records hold exactly these records within the "
-            f"caps; {_larger(self.feasible)}, or raise the caps."
+            f"caps; {_suggest_larger_buckets(self.feasible)}, or raise the caps."
         )
 
 
@@ -152,7 +152,7 @@ class Blocked(InfeasibleError):
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
-        super().__init__(reason.sentence(counted))
+        super().__init__(reason.sentence(format_value_count))
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -173,10 +173,10 @@ def pose(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest
     """Check a request and turn it into integers; sizes that no bucket can have are left out."""
     check_caps(counts, caps, largest)
     sizes = range(smallest, min(largest, sum(counts)) + 1)
-    return usable(np.array(counts, dtype=np.int64), sizes, floors(caps, sizes))
+    return select_usable_sizes(np.array(counts, dtype=np.int64), sizes, compute_floors(caps, sizes))
 
 
-def usable(counts: Integers, sizes: Sequence[int], fits: Integers) -> Problem:
+def select_usable_sizes(counts: Integers, sizes: Sequence[int], fits: Integers) -> Problem:
     """Keep the sizes of which at least one bucket can be filled."""
     columns = np.array(sizes, dtype=np.int64)
     fillable = np.minimum(fits, counts[:, None]).sum(axis=0) >= columns
@@ -202,5 +202,5 @@ def _number(number: Fraction) -> str:
     return str(number) if number.denominator < LONG else f"{number} (about {float(number):.4g})"
 
 
-def _larger(feasible: int | None) -> str:
+def _suggest_larger_buckets(feasible: int | None) -> str:
     return f"allow buckets of {feasible}" if feasible else "allow larger buckets"

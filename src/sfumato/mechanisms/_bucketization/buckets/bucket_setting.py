@@ -21,7 +21,7 @@ import numpy as np
 
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
-from sfumato.mechanisms._bucketization.buckets.max_flow import Flow, largest_flow
+from sfumato.mechanisms._bucketization.buckets.max_flow import Flow, find_largest_flow
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 
@@ -70,27 +70,27 @@ class Assignment:
     records: Integers
 
 
-def as_setting(problem: Problem, buckets: Integers) -> Setting:
+def make_setting(problem: Problem, buckets: Integers) -> Setting:
     """Read a vector over the problem's sizes as a setting."""
     return Setting.of(zip(problem.sizes.tolist(), buckets.tolist(), strict=True))
 
 
 def fill(problem: Problem, buckets: Integers) -> Flow:
     """Send the records of every value to the sizes, as far as caps and buckets allow."""
-    return largest_flow(problem.counts, problem.floors * buckets, problem.sizes * buckets)
+    return find_largest_flow(problem.counts, problem.floors * buckets, problem.sizes * buckets)
 
 
-def blocking_set(problem: Problem, setting: Setting) -> tuple[int, ...]:
+def find_blocking_set(problem: Problem, setting: Setting) -> tuple[int, ...]:
     """The places of values that together have no room in the setting; empty if it has room for all."""
     return tuple(np.flatnonzero(fill(problem, setting.vector(problem)).stuck).tolist())
 
 
 def is_valid(problem: Problem, setting: Setting) -> bool:
     """Whether the records can be put into exactly these buckets within the caps."""
-    known = set(problem.sizes.tolist())
-    if setting.records != problem.total or not all(size in known for size, _ in setting):
+    allowed_sizes = set(problem.sizes.tolist())
+    if setting.records != problem.total or not all(size in allowed_sizes for size, _ in setting):
         return False
-    return not blocking_set(problem, setting)
+    return not find_blocking_set(problem, setting)
 
 
 def assign(problem: Problem, setting: Setting) -> Assignment:

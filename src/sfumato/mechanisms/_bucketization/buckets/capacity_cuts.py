@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sfumato._core.arrays import Mask
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
-from sfumato.mechanisms._bucketization.buckets.max_flow import largest_flow
+from sfumato.mechanisms._bucketization.buckets.max_flow import find_largest_flow
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 Reals = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ def cut_of(problem: Problem, values: Mask) -> Cuts:
     return Cuts(row[None, :], np.array([problem.counts[values].sum()]), (values,))
 
 
-def single_values(problem: Problem) -> Cuts:
+def make_single_value_cuts(problem: Problem) -> Cuts:
     """The conditions of single values; of values with the same floors, the most frequent one speaks for all."""
     order = np.argsort(-problem.counts, kind="stable")
     rows, first = np.unique(problem.floors[order], axis=0, return_index=True)
@@ -62,21 +62,21 @@ def single_values(problem: Problem) -> Cuts:
     return Cuts(rows, problem.counts[speakers], masks)
 
 
-def violated(problem: Problem, buckets: Reals) -> Cuts | None:
+def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
     """Sets of values that these fractional numbers of buckets leave too little room; None if there are none."""
     floors_first = np.lexsort((-problem.counts, problem.floors.sum(axis=1)))
     tight_first = np.argsort(problem.floors @ buckets / np.maximum(problem.counts, 1), kind="stable")
-    masks = [mask for order in (floors_first, tight_first) for mask in _prefixes(problem, buckets, order)]
+    masks = [mask for order in (floors_first, tight_first) for mask in _find_prefixes(problem, buckets, order)]
     if not masks:
-        masks = _smallest_cut(problem, buckets)
-    found: Cuts | None = None
+        masks = _find_smallest_cut(problem, buckets)
+    cuts: Cuts | None = None
     for mask in masks:
         cut = cut_of(problem, mask)
-        found = cut if found is None else found.joined(cut)
-    return found
+        cuts = cut if cuts is None else cuts.joined(cut)
+    return cuts
 
 
-def _prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Mask]:
+def _find_prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Mask]:
     """The first values of an order, where that lacks the most room: local extremes, worst first."""
     rows = np.minimum(problem.sizes, np.cumsum(problem.floors[order], axis=0))
     needs = np.cumsum(problem.counts[order])
@@ -89,12 +89,12 @@ def _prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Mask]:
     return [rank <= place for place in worst]
 
 
-def _smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
+def _find_smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
     """The set that lacks the most room at all, by a flow in integers: the numbers of buckets, scaled and rounded."""
     scale = 2 ** max(0, (LARGEST_WORD // (problem.total * int(problem.sizes.max()))).bit_length() - 1)
     scale = min(scale, 2**24)
     scaled = np.rint(buckets * scale).astype(np.int64)
-    flow = largest_flow(problem.counts * scale, problem.floors * scaled, problem.sizes * scaled)
+    flow = find_largest_flow(problem.counts * scale, problem.floors * scaled, problem.sizes * scaled)
     if not flow.stuck.any():
         return []
     cut = cut_of(problem, flow.stuck)

@@ -22,19 +22,19 @@ def sort_columns(rows: UInts) -> None:
         rows.sort(axis=0)
         return
     smaller = np.empty_like(rows[0])
-    for upper, lower in exchanges(len(rows)):
+    for upper, lower in list_exchanges(len(rows)):
         np.minimum(rows[upper], rows[lower], out=smaller)
         np.maximum(rows[upper], rows[lower], out=rows[lower])
         rows[upper] = smaller
 
 
 @cache
-def exchanges(size: int) -> tuple[tuple[int, int], ...]:
+def list_exchanges(size: int) -> tuple[tuple[int, int], ...]:
     """The pairs of places to compare, one after the other, so that the smaller one comes first."""
-    return tuple(_exchanges(size))
+    return tuple(_generate_exchanges(size))
 
 
-def _exchanges(size: int) -> Iterator[tuple[int, int]]:
+def _generate_exchanges(size: int) -> Iterator[tuple[int, int]]:
     """Merge neighbours that are sorted, then neighbours twice as long; pairs in a merge come ever nearer."""
     merged = 1
     while merged < size:

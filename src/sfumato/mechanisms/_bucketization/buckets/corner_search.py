@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
 from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, Reals
-from sfumato.mechanisms._bucketization.buckets.relaxation import Point, weights
+from sfumato.mechanisms._bucketization.buckets.relaxation import Point, compute_bucket_losses
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 Objects = npt.NDArray[np.object_]
@@ -50,20 +50,22 @@ class Corner:
     extras: Integers
 
 
-def corner_of(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
+def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
     """The corner that the solver stopped at, checked in integers; None if it is too large or does not check out."""
     matrix = np.concatenate([problem.sizes[None, :], cuts.rows])
     right = np.concatenate([[problem.total], cuts.needs])
-    chosen = _square(matrix, right, weights(problem), point)
+    chosen = _find_basis(matrix, right, compute_bucket_losses(problem), point)
     if chosen is None:
         return None
     rows, basis = chosen
-    inverse = _adjugate(matrix[np.ix_(rows, basis)])
+    inverse = _compute_adjugate(matrix[np.ix_(rows, basis)])
     if inverse is None:
         return None
     modulus, adjugate = inverse
     # In Python's integers, which do not overflow: price all moves, and look whether the vectors fit into words.
-    loss, exact, right = (each.astype(object) for each in (weights(problem), matrix[rows], right[rows]))
+    loss, exact, right = (
+        integers.astype(object) for integers in (compute_bucket_losses(problem), matrix[rows], right[rows])
+    )
     prices = loss[basis] @ adjugate
     others = np.setdiff1d(np.arange(len(loss)), basis)
     costs = np.concatenate([prices[1:], modulus * loss[others] - prices @ exact[:, others]])
@@ -86,7 +88,7 @@ def corner_of(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
     )
 
 
-def _square(matrix: Integers, right: Integers, loss: Integers, point: Point) -> tuple[Integers, Integers] | None:
+def _find_basis(matrix: Integers, right: Integers, loss: Integers, point: Point) -> tuple[Integers, Integers] | None:
     """Rows and columns of a basis: those in use, completed by tight rows or by sizes of zero reduced cost."""
     prices = np.concatenate([[point.record_price], point.prices])
     priced = np.concatenate([[True], point.prices > POSITIVE])
@@ -94,12 +96,12 @@ def _square(matrix: Integers, right: Integers, loss: Integers, point: Point) -> 
     used = point.buckets > POSITIVE
     free = np.abs(loss - prices @ matrix) <= POSITIVE * np.maximum(1, loss)
     rows, columns = np.flatnonzero(priced), np.flatnonzero(used)
-    rows = _completed(matrix[:, columns], rows, np.flatnonzero(tight & ~priced), len(columns))
-    columns = _completed(matrix[rows].T, columns, np.flatnonzero(free & ~used), len(rows))
+    rows = _add_independent_rows(matrix[:, columns], rows, np.flatnonzero(tight & ~priced), len(columns))
+    columns = _add_independent_rows(matrix[rows].T, columns, np.flatnonzero(free & ~used), len(rows))
     return (rows, columns) if len(rows) == len(columns) else None
 
 
-def _completed(matrix: Integers, chosen: Integers, candidates: Integers, wanted: int) -> Integers:
+def _add_independent_rows(matrix: Integers, chosen: Integers, candidates: Integers, wanted: int) -> Integers:
     """Add rows that are independent of the chosen ones, up to the wanted number."""
     for candidate in candidates:
         if len(chosen) >= wanted:
@@ -110,7 +112,7 @@ def _completed(matrix: Integers, chosen: Integers, candidates: Integers, wanted:
     return chosen
 
 
-def _adjugate(basis: Integers) -> tuple[int, Objects] | None:
+def _compute_adjugate(basis: Integers) -> tuple[int, Objects] | None:
     """The positive determinant D and D * inverse, in integers and checked; None if there is none of a good size."""
     floats = basis.astype(np.float64)
     determinant = abs(float(np.linalg.det(floats)))

@@ -20,7 +20,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_estimation import SINGULAR
 from sfumato.mechanisms._bucketization.buckets.record_assignment import Dealing
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.shrinkage import Smoothing
-from sfumato.mechanisms.error_curve import ErrorAt, error_at
+from sfumato.mechanisms.error_curve import ErrorAt, predict_error
 
 SELECTIVITIES = (0.001, 0.01)
 """The parts of all records that the counts find by which buckets are compared."""
@@ -43,16 +43,16 @@ class CountErrors:
     def __init__(self, dealing: Dealing, counts: Integers) -> None:
         self.counts = counts.astype(np.float64)
         self.total = float(self.counts.sum())
-        weights = _meeting(dealing)
-        held = weights.sum(axis=1)
-        self.present = np.flatnonzero(held > 0)
-        self.weights, self.held = weights[np.ix_(self.present, self.present)], held[self.present]
+        weights = _count_meetings(dealing)
+        row_sums = weights.sum(axis=1)
+        self.present = np.flatnonzero(row_sums > 0)
+        self.weights, self.held = weights[np.ix_(self.present, self.present)], row_sums[self.present]
 
     @cached_property
     def _told(self) -> tuple[Floats, Floats]:
         """How much buckets tell of each direction in which counts can differ, on the scale of the roots of counts."""
-        kept, directions = np.linalg.eigh(self._scaled)
-        return kept, directions
+        eigenvalues, directions = np.linalg.eigh(self._scaled)
+        return eigenvalues, directions
 
     @cached_property
     def _scaled(self) -> Floats:
@@ -62,9 +62,9 @@ class CountErrors:
     @cached_property
     def growth(self) -> Floats:
         """By what the inverse multiplies the variance of a sample of each value; infinite for values nobody has."""
-        found = np.full(len(self.counts), np.inf)
-        found[self.present] = self._inverted
-        return found
+        factors = np.full(len(self.counts), np.inf)
+        factors[self.present] = self._inverted
+        return factors
 
     @property
     def _inverted(self) -> Floats:
@@ -82,16 +82,16 @@ class CountErrors:
         It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o; where buckets do not tell the set, no
         more than for single values.
         """
-        kept, directions = self._told
-        is_kept = kept > SINGULAR
-        found = []
+        eigenvalues, directions = self._told
+        is_kept = eigenvalues > SINGULAR
+        growths = []
         for places in sets:
             roots = np.where(np.isin(self.present, places), np.sqrt(self.counts[self.present]), 0.0)
             along = roots @ directions
             is_lost = bool((np.abs(along[~is_kept]) > SINGULAR * max(float(roots.max(initial=0)), 1.0)).any())
-            grown = float(along[is_kept] ** 2 @ (1 / kept[is_kept]) - roots @ roots)
-            found.append(float(roots @ roots) * self.total if is_lost else max(grown, 0.0))
-        return share * (1 - share) * np.array(found)
+            grown = float(along[is_kept] ** 2 @ (1 / eigenvalues[is_kept]) - roots @ roots)
+            growths.append(float(roots @ roots) * self.total if is_lost else max(grown, 0.0))
+        return share * (1 - share) * np.array(growths)
 
     def _grown(self, rows: Floats, growth: Floats) -> Floats:
         share = np.clip(rows / self.total, 0.0, 1.0)
@@ -104,9 +104,9 @@ class CountErrors:
         scatter = float(smoothing.scatter @ self.held) / self.total
         ratios = SCATTER**2 * share / np.maximum(1 - share, 1 / self.total) / scatter
         errors = smoothing.variances(ratios, np.arange(len(self.present)))
-        found = np.minimum(rows, self.counts) ** 2
-        found[self.present] = share * (1 - share) * self.counts[self.present] ** 2 * errors
-        return found
+        squared_errors = np.minimum(rows, self.counts) ** 2
+        squared_errors[self.present] = share * (1 - share) * self.counts[self.present] ** 2 * errors
+        return squared_errors
 
     @cached_property
     def _smoothing(self) -> Smoothing:
@@ -115,11 +115,11 @@ class CountErrors:
     def _errors(self, variances: Callable[[Floats], Floats]) -> tuple[ErrorAt, ...]:
         """The errors at each selectivity; of single records where no value is so frequent."""
         counts = {max(part * self.total, 1.0): None for part in SELECTIVITIES}
-        found = [count for count in counts if count <= self.counts.max()]
-        return tuple(self._expected(count, variances) for count in found or [1.0])
+        possible_counts = [count for count in counts if count <= self.counts.max()]
+        return tuple(self._expected(count, variances) for count in possible_counts or [1.0])
 
     def _expected(self, count: float, variances: Callable[[Floats], Floats]) -> ErrorAt:
-        return error_at(self.counts, lambda rows, counts: variances(rows), count)
+        return predict_error(self.counts, lambda rows, counts: variances(rows), count)
 
     @cached_property
     def inverse_errors(self) -> tuple[ErrorAt, ...]:
@@ -144,32 +144,32 @@ class CountErrors:
             return self._grown(rows, limited)
 
         errors = (self._expected(1.0, variances), *self._errors(variances))
-        means = [(each.by_records, each.evenly) for each in errors]
+        means = [(error.by_records, error.evenly) for error in errors]
         both = [math.inf if one is None or other is None else (one + other) / 2 for one, other in means]
-        return float(np.mean([math.sqrt(each.count) * mean for each, mean in zip(errors, both, strict=True)]))
+        return float(np.mean([math.sqrt(error.count) * mean for error, mean in zip(errors, both, strict=True)]))
 
 
-def _meeting(dealing: Dealing) -> Floats:
+def _count_meetings(dealing: Dealing) -> Floats:
     """W: how often each two values meet in a bucket, by the size of the bucket; from some of the buckets if many."""
     values = dealing.counts.shape[1]
-    tranches, buckets, weights = _some_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * values))
+    tranches, buckets, weights = _sample_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * values))
     roots = np.sqrt(weights)
     if values <= MOST_DENSE:
-        found = np.zeros((values, values))
+        meetings = np.zeros((values, values))
         for start in range(0, len(roots), BLOCK):
             part = slice(start, start + BLOCK)
             scaled = dealing.held(tranches[part], buckets[part]) * roots[part, None]
-            found += scaled.T @ scaled
-        return found
+            meetings += scaled.T @ scaled
+        return meetings
     from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
-    lines, held, counts = dealing.contents(dealing.numbered(tranches, buckets))
-    entries = (counts * np.repeat(roots, lines), held.astype(np.int64), np.append(0, np.cumsum(lines)))
+    lines, bucket_values, counts = dealing.contents(dealing.numbered(tranches, buckets))
+    entries = (counts * np.repeat(roots, lines), bucket_values.astype(np.int64), np.append(0, np.cumsum(lines)))
     rows = sparse.csr_array(entries, shape=(len(roots), values))
     return np.asarray((rows.T @ rows).toarray())
 
 
-def _some_buckets(dealing: Dealing, most: int) -> tuple[Integers, Integers, Floats]:
+def _sample_buckets(dealing: Dealing, most: int) -> tuple[Integers, Integers, Floats]:
     """Buckets of every tranche, evenly chosen, by tranche and place; and how many each stands for, over its size."""
     sizes, buckets = dealing.tranche_sizes, dealing.buckets
     _, of_size, tranches = np.unique(sizes, return_inverse=True, return_counts=True)

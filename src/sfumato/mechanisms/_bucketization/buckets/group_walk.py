@@ -5,7 +5,7 @@ takes the moves in order never goes astray: every entry of its queue ends in a w
 promises.
 
 A move that costs nothing can be repeated for ever. It is taken fewer times than brings it back to the same element (its
-order), and whole orders are left to `slides`: a whole direction in which a point may be moved at no cost.
+order), and whole orders are left to `find_slides`: a whole direction in which a point may be moved at no cost.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Walks:
     start: int
 
 
-def walks_of(corner: Corner) -> Walks | None:
+def build_walks(corner: Corner) -> Walks | None:
     """Number the elements that moves can reach; None if 0 is not among them, so that no whole point exists."""
-    elements, after = _elements(corner)
+    elements, after = _list_elements(corner)
     zero = np.flatnonzero(~elements.any(axis=1))
     if not len(zero):
         return None
@@ -56,23 +56,23 @@ def walks_of(corner: Corner) -> Walks | None:
     return Walks(after, to_go, orders, 0)
 
 
-def _elements(corner: Corner) -> tuple[Integers, Integers]:
+def _list_elements(corner: Corner) -> tuple[Integers, Integers]:
     """All elements that can be reached from the start (number 0), and the element after each move."""
     shifts, which = np.unique(corner.shifts % corner.modulus, axis=0, return_inverse=True)
     levels = [(corner.start % corner.modulus)[None, :]]
-    numbers = {_keys(levels[0])[0]: 0}
+    numbers = {_make_keys(levels[0])[0]: 0}
     after: list[Integers] = []
     while len(levels[-1]):
         reached = ((levels[-1][:, None] + shifts) % corner.modulus).reshape(-1, shifts.shape[1])
-        known = len(numbers)
-        places = np.array([numbers.setdefault(key, len(numbers)) for key in _keys(reached)], dtype=np.int64)
+        known_elements = len(numbers)
+        places = np.array([numbers.setdefault(key, len(numbers)) for key in _make_keys(reached)], dtype=np.int64)
         after.append(places.reshape(len(levels[-1]), len(shifts)))
-        found, first = np.unique(places, return_index=True)
-        levels.append(reached[first[found >= known]])
+        distinct, first = np.unique(places, return_index=True)
+        levels.append(reached[first[distinct >= known_elements]])
     return np.concatenate(levels), np.concatenate(after).T[which.ravel()]
 
 
-def _keys(vectors: Integers) -> Sequence[object]:
+def _make_keys(vectors: Integers) -> Sequence[object]:
     """Each vector as bytes, to look it up by."""
     whole = np.ascontiguousarray(vectors, dtype=np.int32)
     return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel().tolist()
@@ -110,14 +110,14 @@ class Whole:
     loss: int
 
 
-def whole_points(corner: Corner, walks: Walks) -> Iterator[Whole]:
+def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[Whole]:
     """All whole points, up to slides, in order of loss."""
     first = WalkSoFar(int(walks.to_go[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
     queue, tickets = [first], itertools.count(1)
     while queue:
         _, depth, _, move, element, paid, repeats, trail = heapq.heappop(queue)
         if move == len(corner.costs):
-            yield _point(corner, paid, trail)
+            yield _sum_moves(corner, paid, trail)
             continue
         # Go on to the next move ...
         promise = paid + int(walks.to_go[move + 1, element])
@@ -133,7 +133,7 @@ def whole_points(corner: Corner, walks: Walks) -> Iterator[Whole]:
                 heapq.heappush(queue, step)
 
 
-def _point(corner: Corner, paid: int, trail: Trail) -> Whole:
+def _sum_moves(corner: Corner, paid: int, trail: Trail) -> Whole:
     """Add up the moves of a walk."""
     scaled = corner.start.copy()
     buckets = np.zeros(corner.extras.shape[1], dtype=np.int64)
@@ -145,12 +145,12 @@ def _point(corner: Corner, paid: int, trail: Trail) -> Whole:
     return Whole(buckets, (corner.value + paid) // corner.modulus)
 
 
-def slides(corner: Corner, walks: Walks) -> Integers:
+def find_slides(corner: Corner, walks: Walks) -> Integers:
     """Whole directions that cost nothing, one for each move that costs nothing."""
-    found = []
+    directions = []
     for move, cost in enumerate(corner.costs):
         if cost == 0:
             direction = corner.extras[move] * walks.orders[move]
             direction[corner.basis] += corner.shifts[move] * walks.orders[move] // corner.modulus
-            found.append(direction)
-    return np.array(found, dtype=np.int64).reshape(len(found), corner.extras.shape[1])
+            directions.append(direction)
+    return np.array(directions, dtype=np.int64).reshape(len(directions), corner.extras.shape[1])

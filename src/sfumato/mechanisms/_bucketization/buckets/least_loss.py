@@ -19,13 +19,13 @@ import numpy as np
 
 from sfumato.mechanisms._bucketization.buckets.branch_and_bound import WHOLE, Search
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, NoCombination, NothingFits, Problem, pose
-from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, as_setting, fill
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, fill, make_setting
 from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, cut_of
-from sfumato.mechanisms._bucketization.buckets.corner_search import Corner, corner_of
-from sfumato.mechanisms._bucketization.buckets.group_walk import slides, walks_of, whole_points
-from sfumato.mechanisms._bucketization.buckets.relaxation import Box, Relaxed, proves_empty, relax
+from sfumato.mechanisms._bucketization.buckets.corner_search import Corner, find_corner
+from sfumato.mechanisms._bucketization.buckets.group_walk import build_walks, find_slides, generate_whole_points
+from sfumato.mechanisms._bucketization.buckets.relaxation import Box, Relaxed, prove_empty, relax
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
-from sfumato.mechanisms._bucketization.buckets.step_length import first_step
+from sfumato.mechanisms._bucketization.buckets.step_length import find_first_step
 
 POINTS = 5_000
 SIZES_TRIED = 400
@@ -44,7 +44,7 @@ class Optimum:
         return self.bound == self.setting.loss
 
 
-def optimal(problem: Problem) -> Optimum:
+def find_optimal_setting(problem: Problem) -> Optimum:
     """The valid setting of least loss, or as near to it as the search gets in bounded time."""
     sizes = problem.sizes.tolist()
     if not sizes:
@@ -53,24 +53,24 @@ def optimal(problem: Problem) -> Optimum:
         raise Blocked(NoCombination(sizes[-1], None))
     relaxed = relax(problem)
     if relaxed.point is None:
-        raise Blocked(_nothing_fits(problem, relaxed.cuts))
+        raise Blocked(_explain_infeasibility(problem, relaxed.cuts))
     buckets = np.rint(relaxed.point.buckets).astype(np.int64)
     is_whole = (np.abs(relaxed.point.buckets - buckets) <= WHOLE).all()
     if is_whole and int(problem.sizes @ buckets) == problem.total:
-        setting = as_setting(problem, buckets)
+        setting = make_setting(problem, buckets)
         if relaxed.bound == setting.loss and not fill(problem, buckets).stuck.any():
             return Optimum(setting, relaxed.bound)
-    corner = corner_of(problem, relaxed.cuts, relaxed.point)
-    near = None if corner is None else _near(problem, relaxed, corner)
+    corner = find_corner(problem, relaxed.cuts, relaxed.point)
+    near = None if corner is None else _search_near_corner(problem, relaxed, corner)
     if near is not None:
         return near
-    found = Search(problem, relaxed.cuts).run(relaxed.bound)
-    if found.buckets is None or found.bound is None:
+    search_result = Search(problem, relaxed.cuts).run(relaxed.bound)
+    if search_result.buckets is None or search_result.bound is None:
         raise Blocked(NoCombination(sizes[-1], None))
-    return Optimum(as_setting(problem, found.buckets), found.bound)
+    return Optimum(make_setting(problem, search_result.buckets), search_result.bound)
 
 
-def smallest_largest(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> int | None:
+def find_least_maximum(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> int | None:
     """The least maximum bucket size above `largest` that allows an answer; None if it is beyond what is tried.
 
     More sizes never hurt, so doubling finds one that works and bisection the least.
@@ -92,26 +92,26 @@ def smallest_largest(counts: Sequence[int], caps: Sequence[Fraction], smallest: 
 def is_feasible(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> bool:
     """Whether some setting is found for these sizes."""
     try:
-        optimal(pose(counts, caps, smallest, largest))
+        find_optimal_setting(pose(counts, caps, smallest, largest))
     except Blocked:
         return False
     return True
 
 
-def with_remedy(
+def add_remedy(
     blocked: Blocked, counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int
 ) -> Blocked:
     """Add to a failure which maximum bucket size would do, where that is what is missing."""
     reason = blocked.reason
     if not isinstance(reason, NothingFits | NoCombination):
         return blocked
-    feasible = smallest_largest(counts, caps, smallest, largest)
+    feasible = find_least_maximum(counts, caps, smallest, largest)
     return Blocked(replace(reason, largest=largest, feasible=feasible))
 
 
-def _nothing_fits(problem: Problem, cuts: Cuts) -> NothingFits | NoCombination:
+def _explain_infeasibility(problem: Problem, cuts: Cuts) -> NothingFits | NoCombination:
     """Blame the set of values that weighs most in the proof that there is no room."""
-    prices = proves_empty(problem, cuts, Box.of(problem))
+    prices = prove_empty(problem, cuts, Box.of(problem))
     largest = int(problem.sizes[-1])
     if prices is None:
         return NoCombination(largest, None)
@@ -119,27 +119,27 @@ def _nothing_fits(problem: Problem, cuts: Cuts) -> NothingFits | NoCombination:
     return NothingFits(tuple(np.flatnonzero(cuts.sets[heaviest]).tolist()), largest, None)
 
 
-def _near(problem: Problem, relaxed: Relaxed, corner: Corner) -> Optimum | None:
+def _search_near_corner(problem: Problem, relaxed: Relaxed, corner: Corner) -> Optimum | None:
     """The first valid whole point near the corner; None if it is not among the first thousands."""
-    walks = walks_of(corner)
+    walks = build_walks(corner)
     if walks is None:
         raise Blocked(NoCombination(int(problem.sizes[-1]), None))
     cuts, bound = relaxed.cuts, relaxed.bound
-    free = slides(corner, walks)
-    for number, point in enumerate(whole_points(corner, walks)):
+    free = find_slides(corner, walks)
+    for number, point in enumerate(generate_whole_points(corner, walks)):
         if number == POINTS:
             return None
         if len(free) <= 1:
             bound = point.loss  # all cheaper ones were looked at
         elif point.loss > bound:
             return None  # with several free directions, not every point is looked at
-        buckets, cuts = _slid(problem, cuts, point.buckets, free)
+        buckets, cuts = _search_along(problem, cuts, point.buckets, free)
         if buckets is not None:
-            return Optimum(as_setting(problem, buckets), bound)
+            return Optimum(make_setting(problem, buckets), bound)
     raise Blocked(NoCombination(int(problem.sizes[-1]), None))
 
 
-def _slid(problem: Problem, cuts: Cuts, start: Integers, free: Integers) -> tuple[Integers | None, Cuts]:
+def _search_along(problem: Problem, cuts: Cuts, start: Integers, free: Integers) -> tuple[Integers | None, Cuts]:
     """The first valid point on the way along a free direction; with none, the point itself.
 
     A point that the cuts so far allow and that is not valid teaches a cut, which moves the first allowed one on.
@@ -148,7 +148,7 @@ def _slid(problem: Problem, cuts: Cuts, start: Integers, free: Integers) -> tupl
     while True:
         # No number of buckets is to be negative, and all cuts are to hold.
         have = np.concatenate([start, cuts.rows @ start - cuts.needs])
-        step = first_step(have, np.concatenate([direction, cuts.rows @ direction]))
+        step = find_first_step(have, np.concatenate([direction, cuts.rows @ direction]))
         if step is None:
             return None, cuts
         buckets = start + step * direction

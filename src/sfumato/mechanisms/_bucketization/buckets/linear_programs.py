@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato._core.arrays import Floats
-from sfumato.mechanisms._bucketization.buckets.mute_solver import silenced
+from sfumato.mechanisms._bucketization.buckets.mute_solver import silence_output
 
 DUAL = 1
 """What HiGHS calls its dual simplex method."""
@@ -31,7 +31,7 @@ class PricedNumbers:
     prices: Floats
 
 
-def solved(programme: Programme) -> PricedNumbers | None:
+def solve_programme(programme: Programme) -> PricedNumbers | None:
     """The cheapest numbers, as the dual simplex method finds them; None if there are none."""
     import highspy  # noqa: PLC0415 - few commands need it
 
@@ -50,7 +50,7 @@ def solved(programme: Programme) -> PricedNumbers | None:
     model.a_matrix_.start_ = np.searchsorted(lines, np.arange(model.num_row_ + 1))
     model.a_matrix_.index_ = columns
     model.a_matrix_.value_ = programme.rows[lines, columns]
-    with silenced():
+    with silence_output():
         solver.passModel(model)
         solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

@@ -27,18 +27,18 @@ class Flow:
     stuck: Mask
 
 
-def largest_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Flow:
+def find_largest_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Flow:
     """Send as much as possible; what is stuck proves that more is impossible."""
-    sent = _first_guess(supplies, lanes, drains)
+    sent = _guess_flow(supplies, lanes, drains)
     while True:
         left, free = supplies - sent.sum(axis=1), drains - sent.sum(axis=0)
-        levels, stuck = _levels(sent, lanes, left, free)
+        levels, stuck = _find_levels(sent, lanes, left, free)
         if not levels:
             return Flow(sent, stuck)
         _send_along(levels, sent, lanes, left, free)
 
 
-def _first_guess(supplies: Integers, lanes: Integers, drains: Integers) -> Integers:
+def _guess_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Integers:
     """Fill the sizes in ascending order: who has no room later gets all, the others even shares of what is left."""
     sent = np.zeros_like(lanes)
     left = supplies.copy()
@@ -49,12 +49,12 @@ def _first_guess(supplies: Integers, lanes: Integers, drains: Integers) -> Integ
         must = np.clip(left - later, 0, most)
         sent[:, size] = share_out(int(drains[size]), must)
         rest = int(drains[size] - sent[:, size].sum())
-        sent[:, size] += _even_shares(rest, most - must)
+        sent[:, size] += _split_evenly(rest, most - must)
         left -= sent[:, size]
     return sent
 
 
-def _even_shares(amount: int, most: Integers) -> Integers:
+def _split_evenly(amount: int, most: Integers) -> Integers:
     """The same part of everybody's most, as nearly as whole numbers allow."""
     upto = np.cumsum(most)
     wanted = int(upto[-1]) if len(upto) else 0
@@ -72,20 +72,20 @@ def share_out(amount: int | Integers, most: Integers) -> Integers:
     return served
 
 
-def _levels(sent: Integers, lanes: Integers, left: Integers, free: Integers) -> tuple[list[Integers], Mask]:
+def _find_levels(sent: Integers, lanes: Integers, left: Integers, free: Integers) -> tuple[list[Integers], Mask]:
     """The sizes by distance from the source, up to one with free room; no levels if none can be reached."""
     values = left > 0
     open_lanes = sent < lanes
-    seen = np.zeros(len(free), dtype=np.bool_)
+    is_reached = np.zeros(len(free), dtype=np.bool_)
     levels: list[Integers] = []
     while True:
-        fresh = open_lanes[values].any(axis=0) & ~seen
+        fresh = open_lanes[values].any(axis=0) & ~is_reached
         if not fresh.any():
             return [], values
         levels.append(np.flatnonzero(fresh))
         if (free[fresh] > 0).any():
             return levels, values
-        seen |= fresh
+        is_reached |= fresh
         values = values | (sent[:, fresh] > 0).any(axis=1)
 
 

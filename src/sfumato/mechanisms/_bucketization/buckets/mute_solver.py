@@ -13,7 +13,7 @@ _ONE_AT_A_TIME = Lock()
 
 
 @contextlib.contextmanager
-def silenced() -> Iterator[None]:
+def silence_output() -> Iterator[None]:
     """Send to nowhere what is written to the standard output of the process, by whatever language.
 
     HiGHS has an option to be silent, and some of its lines do not ask for it. What another thread prints in these
@@ -21,7 +21,7 @@ def silenced() -> Iterator[None]:
     """
     with _ONE_AT_A_TIME:
         try:
-            kept = os.dup(STANDARD_OUTPUT)
+            saved_output = os.dup(STANDARD_OUTPUT)
         except OSError:  # there is none
             yield
             return
@@ -33,8 +33,8 @@ def silenced() -> Iterator[None]:
             yield
         finally:
             _flush()  # else the buffer of C would be written later, when the output is back
-            os.dup2(kept, STANDARD_OUTPUT)
-            os.close(kept)
+            os.dup2(saved_output, STANDARD_OUTPUT)
+            os.close(saved_output)
 
 
 def _flush() -> None:

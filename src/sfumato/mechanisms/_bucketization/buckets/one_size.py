@@ -11,7 +11,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Pr
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 
 
-def one_size(problem: Problem) -> Setting:
+def find_best_size(problem: Problem) -> Setting:
     """The valid setting of one size with the least loss."""
     for column, size in enumerate(problem.sizes.tolist()):
         buckets, rest = divmod(problem.total, size)

@@ -5,12 +5,13 @@ record at position p goes to bucket p modulo the number of buckets. So every buc
 value the floor or the ceiling of its share: a value with v records in b buckets comes to at most ceil(v / b) <= c(S) in
 each, as long as v <= c(S) * b. Nothing is remembered between records, so batches can be dealt in any order.
 
-`round_robin` deals each size in one tranche, in the order of the values: neighbouring buckets look alike. `mixed` deals
+`round_robin` deals each size in one tranche, in the order of the values: neighbouring buckets look alike.
+`deal_tranches` deals
 it in many, each with an order of its own, and lets tranches trade records first: buckets differ as much as chance will
 have it, and the caps hold as exactly. Slots must be shuffled by the caller: slots in file order would reveal who is
 where.
 
-Source: Wang 2014, eq. (4.1) and Lemma 3, for `round_robin`; `mixed` is ours.
+Source: Wang 2014, eq. (4.1) and Lemma 3, for `round_robin`; `deal_tranches` is ours.
 Notation: S = sizes, b = buckets, v = counts, c(S) = floors.
 """
 
@@ -120,19 +121,21 @@ class Dealing:
         lines, parts = np.empty(len(numbers), dtype=np.int64), []
         for size in np.unique(self.tranche_sizes):
             mine = np.flatnonzero(sizes == size)
-            held = self._values_at(first.take(mine) + np.arange(size)[:, None] * buckets.take(mine))
-            sort_columns(held)
-            is_new = held[1:] != held[:-1]
-            line = np.zeros(held.shape, dtype=np.min_scalar_type(size))  # of each record, among those of its bucket
+            bucket_values = self._values_at(first.take(mine) + np.arange(size)[:, None] * buckets.take(mine))
+            sort_columns(bucket_values)
+            is_new = bucket_values[1:] != bucket_values[:-1]
+            line = np.zeros(
+                bucket_values.shape, dtype=np.min_scalar_type(size)
+            )  # of each record, among those of its bucket
             np.cumsum(is_new, axis=0, dtype=line.dtype, out=line[1:])
             lines[mine] = line[-1]
-            parts.append((mine, held, is_new, line))
+            parts.append((mine, bucket_values, is_new, line))
         lines += 1
-        starts, more = _starts(lines), []
+        starts, more = _compute_starts(lines), []
         values = np.empty(int(lines.sum()), dtype=self._value_type)
-        for mine, held, is_new, line in parts:
+        for mine, bucket_values, is_new, line in parts:
             at = line + starts.take(mine)
-            values[at] = held
+            values[at] = bucket_values
             more.append(at[1:][~is_new])
         return lines, values, 1 + np.bincount(np.concatenate(more), minlength=len(values))
 
@@ -140,8 +143,8 @@ class Dealing:
         """The values of records, by their places in the row of all tranches: from a table, unless it were large."""
         if self.counts.sum() <= LARGEST_TABLE:
             return self._values.take(records)
-        runs, held = self._records
-        return held.take(runs.find(records.astype(runs.type)))
+        runs, run_values = self._records
+        return run_values.take(runs.find(records.astype(runs.type)))
 
     @cached_property
     def _slots(self) -> tuple[Runs, UInts, UInts, UInts]:
@@ -153,7 +156,7 @@ class Dealing:
         runs = Runs(self.counts.T.ravel())
         before = np.cumsum(self.counts, axis=0) - self.counts
         shifts = (self.starts - before).T.ravel()[runs.given].astype(runs.type)
-        first = _starts(self.counts.sum(axis=0)).astype(runs.type)
+        first = _compute_starts(self.counts.sum(axis=0)).astype(runs.type)
         return runs, first, (runs.given % len(self.tranches)).astype(np.int32), shifts
 
     @cached_property
@@ -166,8 +169,8 @@ class Dealing:
     @cached_property
     def _values(self) -> UInts:
         """The value of every record in that row."""
-        runs, held = self._records
-        return np.repeat(held, runs.lengths)
+        runs, run_values = self._records
+        return np.repeat(run_values, runs.lengths)
 
     @property
     def _value_type(self) -> np.dtype[Any]:
@@ -176,7 +179,7 @@ class Dealing:
     @cached_property
     def _firsts(self) -> tuple[Integers, Integers]:
         """For each tranche its first record in that row, and the number of the bucket which has it."""
-        return _starts(self.counts.sum(axis=1)), _starts(self.buckets) + self.starts.min(axis=1)
+        return _compute_starts(self.counts.sum(axis=1)), _compute_starts(self.buckets) + self.starts.min(axis=1)
 
     @cached_property
     def _numbers(self) -> Runs:
@@ -189,7 +192,7 @@ class Dealing:
 
     @cached_property
     def _first_buckets(self) -> UInts:
-        return _starts(self.buckets).astype(self._slots[0].type)
+        return _compute_starts(self.buckets).astype(self._slots[0].type)
 
     def holdings(self) -> Iterator[UInts]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
@@ -198,14 +201,14 @@ class Dealing:
 
     def numbered(self, tranches: Integers, buckets: Integers) -> Integers:
         """The numbers of buckets, by their tranches and their places in them."""
-        return _starts(self.buckets).take(tranches) + buckets
+        return _compute_starts(self.buckets).take(tranches) + buckets
 
     def held(self, tranches: Integers, buckets: Integers) -> UInts:
         """How many records of each value buckets hold, by their tranches and their places in them.
 
         One in each whole round, and one more if the bucket comes soon enough after that which has the first record.
         """
-        whole, more, first = (each.take(tranches, axis=0) for each in self._rounds)
+        whole, more, first = (numbers.take(tranches, axis=0) for numbers in self._rounds)
         number = self.buckets.astype(first.dtype).take(tranches)[:, None]
         after = buckets.astype(first.dtype)[:, None] - first
         after = np.minimum(after, after + number)  # what is below zero wraps, and is huge
@@ -221,7 +224,7 @@ class Dealing:
         return whole.astype(np.int32), more.astype(kind), (self.starts % buckets).astype(kind)
 
 
-def _starts(lengths: Integers) -> Integers:
+def _compute_starts(lengths: Integers) -> Integers:
     """Where each begins if they stand in a row."""
     starts: Integers = np.cumsum(lengths) - lengths
     return starts
@@ -231,10 +234,10 @@ def deal_out(assignment: Assignment, floors: Integers, deal: Deal, draws: Draws,
     """Deal the records of an assignment; the orders of the tranches are keyed."""
     if deal is Deal.ROUND_ROBIN:
         return round_robin(assignment)
-    tranches = tranches_of(assignment.setting, len(floors))
-    words = draws.stream(f"{name}/orders").words(0, len(tranches) * len(floors))
-    orders = np.argsort(words.reshape(len(tranches), -1), axis=1, kind="stable")
-    return mixed(assignment, floors, tranches, orders)
+    tranches = divide_into_tranches(assignment.setting, len(floors))
+    random_words = draws.stream(f"{name}/orders").words(0, len(tranches) * len(floors))
+    orders = np.argsort(random_words.reshape(len(tranches), -1), axis=1, kind="stable")
+    return deal_tranches(assignment, floors, tranches, orders)
 
 
 def round_robin(assignment: Assignment) -> Dealing:
@@ -244,8 +247,8 @@ def round_robin(assignment: Assignment) -> Dealing:
     return Dealing(tuple(Tranche(size, count) for size, count in assignment.setting), counts, starts)
 
 
-def tranches_of(setting: Setting, values: int) -> tuple[Tranche, ...]:
-    """Divide the buckets of each size into tranches for `mixed`, as evenly as possible."""
+def divide_into_tranches(setting: Setting, values: int) -> tuple[Tranche, ...]:
+    """Divide the buckets of each size into tranches for `deal_tranches`, as evenly as possible."""
     most = max(1, min(MOST_TRANCHES, MOST_CELLS // (values * len(setting.pairs))))
     tranches = []
     for size, count in setting:
@@ -255,7 +258,7 @@ def tranches_of(setting: Setting, values: int) -> tuple[Tranche, ...]:
     return tuple(tranches)
 
 
-def mixed(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...], orders: Integers) -> Dealing:
+def deal_tranches(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...], orders: Integers) -> Dealing:
     """Deal each tranche in its own order of the values, after trades between tranches of the same size.
 
     `floors[value, size]` are those of the setting's sizes; `orders[tranche]` is a random permutation of the values.
@@ -265,15 +268,15 @@ def mixed(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...
     for column, (size, _) in enumerate(assignment.setting):
         chosen = slice(sizes.index(size), sizes.index(size) + sizes.count(size))
         buckets = np.array([tranche.buckets for tranche in tranches[chosen]], dtype=np.int64)
-        shares = _shares(assignment.records[:, column], buckets)
-        counts[chosen] = _traded(shares, buckets[:, None] * floors[:, column], orders[chosen])
+        shares = _compute_shares(assignment.records[:, column], buckets)
+        counts[chosen] = _trade_records(shares, buckets[:, None] * floors[:, column], orders[chosen])
     ordered = np.take_along_axis(counts, orders, axis=1)
     starts = np.zeros_like(counts)
     np.put_along_axis(starts, orders, np.cumsum(ordered, axis=1) - ordered, axis=1)
     return Dealing(tranches, counts, starts)
 
 
-def _shares(counts: Integers, buckets: Integers) -> Integers:
+def _compute_shares(counts: Integers, buckets: Integers) -> Integers:
     """What round-robin dealing of a whole size would put into each tranche (row): even shares that add up exactly."""
     ends = np.cumsum(counts)
     total, edges = int(buckets.sum()), np.cumsum(buckets) - buckets
@@ -286,22 +289,22 @@ def _shares(counts: Integers, buckets: Integers) -> Integers:
     return dealt(ends) - dealt(ends - counts)
 
 
-def _traded(counts: Integers, most: Integers, orders: Integers) -> Integers:
+def _trade_records(counts: Integers, most: Integers, orders: Integers) -> Integers:
     """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit.
 
     Early values of the first one's order go to it, late ones to the second. It is half of what the caps allow, because
     everything would leave tranches that hold a value up to its cap or not at all.
     """
     numbers, values = np.arange(len(counts)), orders.shape[1]
-    half, held, room = values // 2, counts.flatten(), most.flatten()
+    half, traded_counts, room = values // 2, counts.flatten(), most.flatten()
     for digit in range(max(0, math.ceil(math.log2(len(counts))))):
         first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
         at = first[:, None] * values + orders[first]  # the places of the first one's values, in its order
         other = at + 2**digit * values
-        ours, theirs = held.take(at), held.take(other)
+        ours, theirs = traded_counts.take(at), traded_counts.take(other)
         inward = np.minimum(theirs[:, :half], room.take(at[:, :half]) - ours[:, :half])
         outward = np.minimum(ours[:, half:], room.take(other[:, half:]) - theirs[:, half:])
         amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
         moved = np.concatenate([share_out(amount, inward), -share_out(amount, outward)], axis=1)
-        held[at], held[other] = ours + moved, theirs - moved
-    return held.reshape(counts.shape)
+        traded_counts[at], traded_counts[other] = ours + moved, theirs - moved
+    return traded_counts.reshape(counts.shape)

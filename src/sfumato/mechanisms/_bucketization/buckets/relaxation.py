@@ -16,8 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
-from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, Reals, single_values, violated
-from sfumato.mechanisms._bucketization.buckets.linear_programs import Programme, solved
+from sfumato.mechanisms._bucketization.buckets.capacity_cuts import (
+    Cuts,
+    Reals,
+    find_violated_cuts,
+    make_single_value_cuts,
+)
+from sfumato.mechanisms._bucketization.buckets.linear_programs import Programme, solve_programme
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 Objects = npt.NDArray[np.object_]
@@ -56,35 +61,35 @@ class Relaxed:
     bound: int
 
 
-def weights(problem: Problem) -> Integers:
+def compute_bucket_losses(problem: Problem) -> Integers:
     """The loss of one bucket of every size."""
     return (problem.sizes - 1) ** 2
 
 
 def relax(problem: Problem) -> Relaxed:
     """Solve the relaxation, adding cuts until none is violated."""
-    cuts, box = single_values(problem), Box.of(problem)
+    cuts, box = make_single_value_cuts(problem), Box.of(problem)
     while True:
         point = solve(problem, cuts, box)
         if point is None:
             return Relaxed(None, cuts, 0)
-        more = violated(problem, point.buckets)
+        more = find_violated_cuts(problem, point.buckets)
         if more is None:
-            return Relaxed(point, cuts, proven_bound(problem, cuts, box, point))
+            return Relaxed(point, cuts, prove_lower_bound(problem, cuts, box, point))
         cuts = cuts.joined(more)
 
 
 def solve(problem: Problem, cuts: Cuts, box: Box) -> Point | None:
     """The cheapest fractional numbers of buckets in the box."""
-    return _solve(problem, cuts, box, weights(problem), None)
+    return _solve(problem, cuts, box, compute_bucket_losses(problem), None)
 
 
-def proven_bound(problem: Problem, cuts: Cuts, box: Box, point: Point) -> int:
+def prove_lower_bound(problem: Problem, cuts: Cuts, box: Box, point: Point) -> int:
     """A whole number that no valid setting in the box can go below."""
-    return _dual_value(problem, cuts, box, point, weights(problem))
+    return _dual_value(problem, cuts, box, point, compute_bucket_losses(problem))
 
 
-def proves_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
+def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
     """Prices of the cuts that prove that nothing in the box meets them; None if there is no such proof.
 
     Costs are 0 here, so whatever is valid costs 0, and a bound of 1 leaves nothing. The prices come from the programme
@@ -100,7 +105,7 @@ def proves_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
 def _solve(problem: Problem, cuts: Cuts, box: Box, costs: Integers, fine: float | None) -> Point | None:
     """Call the solver; with a fine, cuts may fall short at that price per record."""
     sizes, short = len(problem.sizes), 0 if fine is None else len(cuts.needs)
-    answer = solved(
+    answer = solve_programme(
         Programme(
             np.concatenate([costs, np.full(short, fine or 0.0)]),
             (np.append(box.low, np.zeros(short)), np.append(box.high, np.full(short, np.inf))),
@@ -123,12 +128,16 @@ def _dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, costs: Int
     """The dual value of rounded prices, rounded up: the loss is a whole number."""
     prices = np.array([round(price * 2**DIGITS) for price in point.prices.tolist()], dtype=object)
     record_price = round(point.record_price * 2**DIGITS)
-    reduced = _exact(costs) * 2**DIGITS - record_price * _exact(problem.sizes) - prices @ _exact(cuts.rows)
-    ends = np.minimum(reduced * _exact(box.low), reduced * _exact(box.high))
-    value: int = record_price * problem.total + int(prices @ _exact(cuts.needs)) + int(ends.sum())
+    reduced = (
+        _convert_to_exact(costs) * 2**DIGITS
+        - record_price * _convert_to_exact(problem.sizes)
+        - prices @ _convert_to_exact(cuts.rows)
+    )
+    ends = np.minimum(reduced * _convert_to_exact(box.low), reduced * _convert_to_exact(box.high))
+    value: int = record_price * problem.total + int(prices @ _convert_to_exact(cuts.needs)) + int(ends.sum())
     return -(-value >> DIGITS)
 
 
-def _exact(integers: Integers) -> Objects:
+def _convert_to_exact(integers: Integers) -> Objects:
     """Python's integers, which do not overflow."""
     return integers.astype(object)

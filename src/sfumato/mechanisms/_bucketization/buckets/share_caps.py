@@ -27,7 +27,7 @@ def least_size(cap: Fraction) -> int:
     return -(-cap.denominator // cap.numerator)
 
 
-def floors(caps: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
+def compute_floors(caps: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
     """Take floor(cap * size) for every value (row) and size (column); equal caps are worked out once."""
     rows = {cap: [largest_share(cap, size) for size in sizes] for cap in set(caps)}
     return np.array([rows[cap] for cap in caps], dtype=np.int64).reshape(len(caps), len(sizes))

@@ -34,19 +34,19 @@ class Smoothing:
         # 1 and 1 / o, the root was the best or next to it on every table that was tried.
         self.scatter = np.sqrt(counts.mean() / np.maximum(counts, 1)) if len(counts) else counts
         self.roots = np.sqrt(self.scatter)
-        kept, self.directions = np.linalg.eigh(meeting * np.outer(self.roots, self.roots))
-        self.kept = np.maximum(kept, 0.0)
+        eigenvalues, self.directions = np.linalg.eigh(meeting * np.outer(self.roots, self.roots))
+        self.kept = np.maximum(eigenvalues, 0.0)
         most = self.kept.max(initial=0.0)
         self.is_told = self.kept > SMALLEST * most
         self.ratios = RATIOS / most if most else RATIOS
 
     def ratio(self, told: Floats, means: Floats, variances: Floats) -> Floats:
         """For each line the r of the largest likelihood, given what the records tell, and p and s² of each."""
-        kept = self.kept[self.is_told]
-        seen = self._along(told, means)[:, self.is_told] ** 2 / kept
+        eigenvalues = self.kept[self.is_told]
+        squares = self._along(told, means)[:, self.is_told] ** 2 / eigenvalues
         noise = np.where(variances > 0, variances, np.inf)
-        larger = 1 + np.outer(kept, self.ratios)
-        unlikely = (seen / noise[:, np.newaxis]) @ (1 / larger) + np.log(larger).sum(axis=0)
+        larger = 1 + np.outer(eigenvalues, self.ratios)
+        unlikely = (squares / noise[:, np.newaxis]) @ (1 / larger) + np.log(larger).sum(axis=0)
         return np.asarray(self.ratios[np.argmin(unlikely, axis=1)])
 
     def shares(self, told: Floats, means: Floats, ratios: Floats) -> Floats:
@@ -58,10 +58,10 @@ class Smoothing:
 
     def variances(self, ratios: Floats, values: Indices) -> Floats:
         """The expected squared error of the guess of each value's share, each at an r of its own, for an s² of 1."""
-        known = self.directions[values] ** 2 / self.roots[values, np.newaxis] ** 2
-        seen = (known * (self.kept / (1 + np.outer(ratios, self.kept)))).sum(axis=1)
+        precisions = self.directions[values] ** 2 / self.roots[values, np.newaxis] ** 2
+        reduction = (precisions * (self.kept / (1 + np.outer(ratios, self.kept)))).sum(axis=1)
         scattered = ratios * self.scatter[values] + 1 / self.counts[values]
-        return np.asarray(np.maximum(scattered - scattered**2 * seen, 0.0))
+        return np.asarray(np.maximum(scattered - scattered**2 * reduction, 0.0))
 
     def _along(self, told: Floats, means: Floats) -> Floats:
         """What is told beyond the overall share, in each direction."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.cell_values import off_by
+from sfumato._core.cell_values import format_relative_error
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
@@ -44,33 +44,37 @@ class Way:
             "dealing": self.deal,
             "buckets": [list(pair) for pair in self.setting],
             "loss": self.setting.loss,
-            "error_curve": [each.to_json() for each in self.errors],
+            "error_curve": [error.to_json() for error in self.errors],
         }
 
 
-def foreseen(counts: Sequence[int], choice: Choice, deal: Deal) -> CountErrors:
+def predict_errors(counts: Sequence[int], choice: Choice, deal: Deal) -> CountErrors:
     """The errors of counts, from buckets such as might be published.
 
     Counts, caps and sizes are published, and what is random in these buckets follows from the counts: so what is chosen
     by them tells nothing, and everybody comes to the same.
     """
-    held = np.array(counts, dtype=np.int64)
-    public = Draws(hashlib.sha256(held.tobytes()).digest(), is_test=True)
-    return CountErrors(deal_out(choice.assignment, choice.floors, deal, public, "foreseen"), held)
+    value_counts = np.array(counts, dtype=np.int64)
+    public = Draws(hashlib.sha256(value_counts.tobytes()).digest(), is_test=True)
+    return CountErrors(deal_out(choice.assignment, choice.floors, deal, public, "foreseen"), value_counts)
 
 
-def compared(counts: Sequence[int], found: Mapping[tuple[str, int], Choice], deal: Deal) -> tuple[Way, ...]:
+def rank_choices(
+    counts: Sequence[int], choices_by_key: Mapping[tuple[str, int], Choice], deal: Deal
+) -> tuple[Way, ...]:
     """All choices, that with the smallest errors of counts first."""
 
-    def way(asked: tuple[str, int]) -> Way:
-        choice = found[asked]
-        expected = foreseen(counts, choice, deal)
-        return Way(*asked, deal, choice.assignment.setting, expected.inverse_errors, float(f"{expected.score:.6e}"))
+    def way(choice_key: tuple[str, int]) -> Way:
+        choice = choices_by_key[choice_key]
+        expected = predict_errors(counts, choice, deal)
+        return Way(
+            *choice_key, deal, choice.assignment.setting, expected.inverse_errors, float(f"{expected.score:.6e}")
+        )
 
-    return tuple(sorted(map(way, found), key=lambda each: (each.score, each.setting.loss)))
+    return tuple(sorted(map(way, choices_by_key), key=lambda candidate: (candidate.score, candidate.setting.loss)))
 
 
-def tables_of(ways: Sequence[Way]) -> list[PlanTable]:
+def make_tables(ways: Sequence[Way]) -> list[PlanTable]:
     """The best of them, and that of least loss, for people."""
     if not ways:
         return []
@@ -79,17 +83,17 @@ def tables_of(ways: Sequence[Way]) -> list[PlanTable]:
     rows = [
         (
             f"{SEARCHES[way.sizes]}, at least {way.least}",
-            _written([size for size, _ in way.setting]),
+            _format_sizes([size for size, _ in way.setting]),
             f"{way.setting.loss:,}",
-            *(off_by(each.by_records) for each in way.errors),
+            *(format_relative_error(error.by_records) for error in way.errors),
         )
         for way in shown
     ]
-    errors = [f"standard error of a count of {each.count:,.0f}" for each in least.errors]
+    errors = [f"standard error of a count of {error.count:,.0f}" for error in least.errors]
     return [
         PlanTable("sizes that were compared, of which the first are taken:", ("search", "sizes", "loss", *errors), rows)
     ]
 
 
-def _written(sizes: Sequence[int]) -> str:
+def _format_sizes(sizes: Sequence[int]) -> str:
     return ", ".join(map(str, sizes)) if len(sizes) <= SHOWN else f"{len(sizes)} from {sizes[0]} to {sizes[-1]}"

@@ -9,17 +9,17 @@ from fractions import Fraction
 
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
-from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, optimal, with_remedy
-from sfumato.mechanisms._bucketization.buckets.one_size import one_size
+from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, add_remedy, find_optimal_setting
+from sfumato.mechanisms._bucketization.buckets.one_size import find_best_size
 from sfumato.mechanisms._bucketization.buckets.relaxation import relax
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
-from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
-HEURISTICS = {"one": one_size, "two": two_sizes, "multi": top_down}
+HEURISTICS = {"one": find_best_size, "two": find_best_two_sizes, "multi": split_top_down}
 METHODS = (*HEURISTICS, "optimal")
 
-LADDER = (3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48)
+SMALLEST_SIZES = (3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48)
 """The smallest sizes that are tried besides the smallest that is allowed."""
 MANY_VALUES = 150
 """From so many values on, half of the ladder is left out, and so is the optimum, which is slow to find there."""
@@ -51,20 +51,20 @@ def choose(
     try:
         problem = pose(counts, caps, smallest, largest)
         if method == "optimal":
-            found = optimal(problem)
+            optimum = find_optimal_setting(problem)
         else:
             setting = HEURISTICS[method](problem)
-            found = Optimum(setting, relax(problem).bound)  # a bound to judge it by
+            optimum = Optimum(setting, relax(problem).bound)  # a bound to judge it by
     except Blocked as blocked:
-        raise with_remedy(blocked, counts, caps, smallest, largest) from None
-    return _chosen(problem, found.setting, found.bound)
+        raise add_remedy(blocked, counts, caps, smallest, largest) from None
+    return _make_choice(problem, optimum.setting, optimum.bound)
 
 
-def _chosen(problem: Problem, setting: Setting, bound: int) -> Choice:
+def _make_choice(problem: Problem, setting: Setting, bound: int) -> Choice:
     return Choice(assign(problem, setting), problem.floors[:, setting.vector(problem) > 0], bound)
 
 
-def choices(
+def list_choices(
     counts: Sequence[int], caps: Sequence[Fraction], *, smallest: int = 2, largest: int = 50
 ) -> dict[tuple[str, int], Choice]:
     """Ways to choose buckets, different ones, by a method and a smallest size that find each; `Blocked` if none.
@@ -72,20 +72,20 @@ def choices(
     Least loss means small buckets for frequent values, so that the rest, in large ones, are nearly alike: the larger
     the smallest bucket, the more room is left for buckets to differ. Which is the best is for others to judge.
     """
-    found: dict[Setting, tuple[str, int]] = {}
+    keys_by_setting: dict[Setting, tuple[str, int]] = {}
     try:
         problem = pose(counts, caps, smallest, largest)
         has_many = len(counts) >= MANY_VALUES
-        rungs = [size for size in LADDER[:: 2 if has_many else 1] if smallest < size <= largest]
+        rungs = [size for size in SMALLEST_SIZES[:: 2 if has_many else 1] if smallest < size <= largest]
         for size in (smallest, *rungs):
             for method in ("two", "multi"):
                 with suppress(Blocked):
-                    found.setdefault(HEURISTICS[method](problem.at_least(size)), (method, size))
-        if has_many and found:
+                    keys_by_setting.setdefault(HEURISTICS[method](problem.at_least(size)), (method, size))
+        if has_many and keys_by_setting:
             bound = relax(problem).bound
         else:
-            best = optimal(problem)
-            bound, found[best.setting] = best.bound, ("optimal", smallest)
+            best = find_optimal_setting(problem)
+            bound, keys_by_setting[best.setting] = best.bound, ("optimal", smallest)
     except Blocked as blocked:
-        raise with_remedy(blocked, counts, caps, smallest, largest) from None
-    return {way: _chosen(problem, setting, bound) for setting, way in found.items()}
+        raise add_remedy(blocked, counts, caps, smallest, largest) from None
+    return {way: _make_choice(problem, setting, bound) for setting, way in keys_by_setting.items()}

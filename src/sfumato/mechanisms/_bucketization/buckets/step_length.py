@@ -5,7 +5,7 @@ from __future__ import annotations
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 
-def first_step(have: Integers, gain: Integers, low: int = 0, high: int | None = None) -> int | None:
+def find_first_step(have: Integers, gain: Integers, low: int = 0, high: int | None = None) -> int | None:
     """The first step from `low` to `high` at which nothing of have + step * gain is negative; None if there is none."""
     if (have[gain == 0] < 0).any():
         return None

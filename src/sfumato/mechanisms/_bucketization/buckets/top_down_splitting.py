@@ -16,48 +16,48 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Pr
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 from sfumato.mechanisms._bucketization.buckets.max_flow import share_out
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
-from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
+from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 Part = tuple[Problem, Setting]
 """Some of the records, in buckets of one size."""
 
 
-def top_down(problem: Problem) -> Setting:
+def split_top_down(problem: Problem) -> Setting:
     """Split the best two sizes further while a part gains by it."""
-    *_, last = rounds(problem)
+    *_, last = generate_rounds(problem)
     return last
 
 
-def rounds(problem: Problem) -> Iterator[Setting]:
+def generate_rounds(problem: Problem) -> Iterator[Setting]:
     """The best two sizes, and what they become, until no part gains by a split any more."""
     leaves: list[Setting] = []
-    growing = _divided(problem, two_sizes(problem))
+    growing = _divide_records(problem, find_best_two_sizes(problem))
     while growing:
-        yield Setting.of(pair for setting in [*leaves, *(each for _, each in growing)] for pair in setting)
+        yield Setting.of(pair for setting in [*leaves, *(part for _, part in growing)] for pair in setting)
         split = [(setting, _split(part, setting)) for part, setting in growing]
         leaves += [setting for setting, parts in split if not parts]
-        growing = [each for _, parts in split for each in parts]
+        growing = [part for _, parts in split for part in parts]
 
 
 def _split(problem: Problem, setting: Setting) -> list[Part]:
     """The parts of some records that lose less when they are split; none if they do not."""
     try:
-        finer = two_sizes(problem)
+        finer = find_best_two_sizes(problem)
     except Blocked:
         return []
-    return _divided(problem, finer) if finer.loss < setting.loss else []
+    return _divide_records(problem, finer) if finer.loss < setting.loss else []
 
 
-def _divided(problem: Problem, setting: Setting) -> list[Part]:
+def _divide_records(problem: Problem, setting: Setting) -> list[Part]:
     """The records of each size."""
     if len(setting.pairs) == 1:
         return [(problem, setting)]
-    second = second_part(problem, setting)
+    second = fill_second_part(problem, setting)
     parts = [problem.counts - second, second]
     return [(problem.part(part), Setting.of([pair])) for part, pair in zip(parts, setting, strict=True)]
 
 
-def second_part(problem: Problem, setting: Setting) -> Integers:
+def fill_second_part(problem: Problem, setting: Setting) -> Integers:
     """Program 5.1: what has no room in the first size goes to the second, then values in order until it is full."""
     (small, first), (large, second) = setting.pairs
     columns = np.searchsorted(problem.sizes, [small, large])

@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, TooFewSizes
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
-from sfumato.mechanisms._bucketization.buckets.step_length import first_step
+from sfumato.mechanisms._bucketization.buckets.step_length import find_first_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Trades:
     steps: int
 
 
-def two_sizes(problem: Problem) -> Setting:
+def find_best_two_sizes(problem: Problem) -> Setting:
     """The valid setting of at most two sizes with the least loss; among equals, the smallest sizes."""
-    limits, total = fillable(problem).tolist(), problem.total
+    limits, total = count_fillable_buckets(problem).tolist(), problem.total
     best = None
     if len(problem.sizes) == 1:  # there is no pair to look at
         size = int(problem.sizes[0])
@@ -47,27 +47,27 @@ def two_sizes(problem: Problem) -> Setting:
         if best is not None and total * (size - 1) ** 2 >= best.loss * size:
             break  # the larger a bucket, the more it loses for each record
         for high in range(low + 1, len(problem.sizes)):
-            found = _best_of_pair(problem, total, (low, high), limits, best)
-            best = best if found is None else found
+            better = _find_best_of_pair(problem, total, (low, high), limits, best)
+            best = best if better is None else better
     if best is None:
         raise Blocked(TooFewSizes("two"))
     return best
 
 
-def pairs_of(total: int, small: int, large: int) -> Trades | None:
+def list_pairs(total: int, small: int, large: int) -> Trades | None:
     """All pairs of numbers of buckets of two sizes that hold exactly the records."""
     divisor = math.gcd(small, large)
-    given, taken = large // divisor, small // divisor
+    small_step, taken = large // divisor, small // divisor
     if total % divisor:
         return None
-    second = total // divisor * pow(given, -1, taken) % taken
+    second = total // divisor * pow(small_step, -1, taken) % taken
     if second * large > total:
         return None
     first = (total - second * large) // small
-    return Trades(first, second, given, taken, first // given)
+    return Trades(first, second, small_step, taken, first // small_step)
 
 
-def fillable(problem: Problem) -> Integers:
+def count_fillable_buckets(problem: Problem) -> Integers:
     """The most buckets of each size alone that the records can fill within the caps, disregarding the other records.
 
     The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0, so it is at least 0 up to some b, and bisection
@@ -82,30 +82,30 @@ def fillable(problem: Problem) -> Integers:
     return low
 
 
-def _best_of_pair(
+def _find_best_of_pair(
     problem: Problem, total: int, columns: tuple[int, int], limits: list[int], best: Setting | None
 ) -> Setting | None:
     """The first step of the pair's row that is valid, if it beats the best so far."""
     small, large = (int(problem.sizes[column]) for column in columns)
-    trades = pairs_of(total, small, large)
+    trades = list_pairs(total, small, large)
     if trades is None:
         return None
-    low = max(0, _ceil(trades.first - limits[columns[0]], trades.given))
+    low = max(0, _divide_rounding_up(trades.first - limits[columns[0]], trades.given))
     high = min(trades.steps, (limits[columns[1]] - trades.second) // trades.taken)
     if best is not None:  # the loss grows by the same amount with every step, and must stay below the best so far
         start = trades.first * (small - 1) ** 2 + trades.second * (large - 1) ** 2
         growth = trades.taken * (large - 1) ** 2 - trades.given * (small - 1) ** 2
-        high = min(high, _ceil(best.loss - start, growth) - 1)
+        high = min(high, _divide_rounding_up(best.loss - start, growth) - 1)
     if low > high:
         return None
     # PC: c_i(S1) * b1 + c_i(S2) * b2 >= o_i
     room = tuple(problem.floors[:, column] for column in columns)
     have = room[0] * trades.first + room[1] * trades.second - problem.counts
-    step = first_step(have, room[1] * trades.taken - room[0] * trades.given, low, high)
+    step = find_first_step(have, room[1] * trades.taken - room[0] * trades.given, low, high)
     if step is None:
         return None
     return Setting.of([(small, trades.first - step * trades.given), (large, trades.second + step * trades.taken)])
 
 
-def _ceil(numerator: int, denominator: int) -> int:
+def _divide_rounding_up(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)

@@ -25,12 +25,20 @@ from functools import cached_property
 import numpy as np
 
 from sfumato._core.arrays import Codes, Floats, Indices, UInts
-from sfumato._core.cell_values import Value, counted, display, labels, listed, values_from_json, values_to_json
-from sfumato._core.exact_numbers import coarse_steps, exact
+from sfumato._core.cell_values import (
+    Value,
+    display,
+    format_value_count,
+    format_values,
+    make_labels,
+    values_from_json,
+    values_to_json,
+)
+from sfumato._core.exact_numbers import count_coarse_steps, parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings
 from sfumato._records.value_records import Values
 from sfumato._request.guarantee import Guarantee
@@ -39,14 +47,23 @@ from sfumato._request.requirements import BreachBoundPerValue
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response import value_bounds as per_value
-from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, of_sets
+from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, compute_set_variances
 from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
 from sfumato.mechanisms._randomized_response.fine_grain import retention_solver
-from sfumato.mechanisms._randomized_response.fine_grain.shadow_prices import shadow_prices
-from sfumato.mechanisms._randomized_response.guarantee_sentences import check_several, figure, ratio, times
-from sfumato.mechanisms._randomized_response.inverse_estimation import inverse_rows, inverse_variances, revealed
-from sfumato.mechanisms._randomized_response.operators import Cell, Coins, Operator
-from sfumato.mechanisms._randomized_response.value_bounds import NAMED_VALUES, Bounds, amplifications
+from sfumato.mechanisms._randomized_response.fine_grain.shadow_prices import compute_shadow_prices
+from sfumato.mechanisms._randomized_response.guarantee_sentences import (
+    check_several,
+    format_factor,
+    format_number,
+    format_ratio,
+)
+from sfumato.mechanisms._randomized_response.inverse_estimation import (
+    compute_inverse_rows,
+    compute_inverse_variances,
+    compute_published_likelihoods,
+)
+from sfumato.mechanisms._randomized_response.operators import Cell, Operator, RetentionDraws
+from sfumato.mechanisms._randomized_response.value_bounds import NAMED_VALUES, Bounds, compute_amplifications
 from sfumato.mechanisms._randomized_response.value_bounds import Direction as Direction
 from sfumato.mechanisms.capabilities import (
     AttackModel,
@@ -103,18 +120,20 @@ class Plan:
     @property
     def amplifications(self) -> tuple[Fraction | None, ...]:
         """The bound of each value on the odds; None where it has none."""
-        return amplifications(self.bounds)
+        return compute_amplifications(self.bounds)
 
     @property
     def retentions(self) -> tuple[Fraction, ...]:
         """The probability of each value's coin."""
-        return tuple(Fraction(each, self.finest) for each in self.kept)
+        return tuple(Fraction(numerator, self.finest) for numerator in self.kept)
 
     @cached_property
-    def coins(self) -> Coins:
+    def coins(self) -> RetentionDraws:
         """Each of the m values owns one outcome of `finest - kept` blocks of m."""
         size = len(self.kept)
-        return Coins.of([(size * kept, self.finest - kept) for kept in self.kept], [size] * size)
+        return RetentionDraws.of(
+            [(size * numerator, self.finest - numerator) for numerator in self.kept], [size] * size
+        )
 
     @cached_property
     def published(self) -> Design:
@@ -153,8 +172,8 @@ class Design:
         return {
             "domain": values_to_json(self.domain),
             "direction": self.direction.value,
-            **per_value.bounds_json(self.bounds, self.tolerance),
-            "retentions": [str(each) for each in self.retentions],
+            **per_value.describe_bounds(self.bounds, self.tolerance),
+            "retentions": [str(retention) for retention in self.retentions],
         }
 
 
@@ -164,29 +183,29 @@ class Design:
 def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
     """Choose the retentions that the bounds allow and the objective likes best."""
     check_several(histogram)
-    bounds = per_value.bounds_of(histogram, spec)
-    limits, direction = amplifications(bounds), options.direction
+    bounds = per_value.list_bounds(histogram, spec)
+    limits, direction = compute_amplifications(bounds), options.direction
     if options.objective is Objective.RECORD:
         best = retention_solver.solve(histogram.shares, limits, direction)
     else:
-        best = retention_solver.aggregate(_rounded(histogram), limits, direction)
-    finest = _finest(best)
+        best = retention_solver.aggregate(_round_shares(histogram), limits, direction)
+    finest = _find_denominator(best)
     # Less retention of any value breaks no bound: it is kept less often itself, and is redrawn into the others more.
-    kept = tuple(math.floor(each * finest) for each in best)
-    return Plan(histogram, bounds, options, kept, finest, spec.tolerance)
+    keep_numerators = tuple(math.floor(retention * finest) for retention in best)
+    return Plan(histogram, bounds, options, keep_numerators, finest, spec.tolerance)
 
 
-def _rounded(histogram: Histogram) -> tuple[Fraction, ...]:
+def _round_shares(histogram: Histogram) -> tuple[Fraction, ...]:
     """The shares as far as retentions that follow them may tell: in coarse steps, and no value without a weight."""
-    steps = coarse_steps(histogram.total)
+    steps = count_coarse_steps(histogram.total)
     return tuple(max(Fraction(math.floor(share * steps), steps), Fraction(1, 2 * steps)) for share in histogram.shares)
 
 
-def _finest(retentions: Sequence[Fraction]) -> int:
+def _find_denominator(retentions: Sequence[Fraction]) -> int:
     """The common denominator of the retentions, if it is small enough to draw with."""
     common = 1
-    for each in retentions:
-        common = math.lcm(common, each.denominator)
+    for retention in retentions:
+        common = math.lcm(common, retention.denominator)
         if common > FINEST:
             return FINEST
     return common
@@ -195,31 +214,31 @@ def _finest(retentions: Sequence[Fraction]) -> int:
 def check_countable(plan: Plan, /) -> None:
     """Refuse retentions that cannot be undone, or only with an error that drowns all counts."""
     values = plan.histogram.values
-    never = [display(values[place]) for place, kept in enumerate(plan.kept) if not kept]
+    never = [display(values[place]) for place, numerator in enumerate(plan.kept) if not numerator]
     advice = "choose --objective aggregate, or relax a bound."
     if len(never) > 1:
-        said = f"would never be kept, so nobody could tell their counts apart; {advice}"
+        sentence = f"would never be kept, so nobody could tell their counts apart; {advice}"
         named = ", ".join(map(repr, never[:NAMED_VALUES]))
-        raise InfeasibleError(f"{counted(never)} {said}", with_values=f"{named} {said}")
-    amplification = min(each for each in plan.amplifications if each is not None)
+        raise InfeasibleError(f"{format_value_count(never)} {sentence}", with_values=f"{named} {sentence}")
+    amplification = min(retentions for retentions in plan.amplifications if retentions is not None)
     uniform = (amplification - 1) / (len(values) - 1 + amplification)
     ours, theirs = (
-        retention_solver.total_variance(plan.histogram.shares, each)
-        for each in (plan.retentions, [uniform] * len(values))
+        retention_solver.total_variance(plan.histogram.shares, retentions)
+        for retentions in (plan.retentions, [uniform] * len(values))
     )
     if ours > WORST_LOSS**2 * theirs:
         least = display(values[min(range(len(values)), key=plan.kept.__getitem__)])
-        said = (
+        sentence = (
             f"would be kept so rarely that the error of counts would be {math.sqrt(ours / theirs):.0f} times that of "
             f"uniform perturbation under the same bounds; {advice}"
         )
-        raise InfeasibleError(f"one value {said}", with_values=f"{least!r} {said}")
+        raise InfeasibleError(f"one value {sentence}", with_values=f"{least!r} {sentence}")
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Perturb a batch of codes, each by the coin of its value."""
     is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, codes)
-    return Replaced(np.where(is_kept, codes, swapped).astype(codes.dtype))
+    return PerturbedRecords(np.where(is_kept, codes, swapped).astype(codes.dtype))
 
 
 def design(plan: Plan, /) -> Design:
@@ -234,15 +253,21 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
         values_from_json(written["domain"], types),
         bounds,
         Direction(written["direction"]),
-        tuple(exact(each, "a retention") for each in written["retentions"]),
+        tuple(parse_exact(retention, "a retention") for retention in written["retentions"]),
         tolerance,
     )
     size = len(set(read.domain))
     if not size == len(read.domain) == len(read.bounds) == len(read.retentions) or size == 1:
         raise ReleaseFormatError("the design's domain, bounds and retentions do not fit together.")
-    if not all(0 <= each <= 1 for each in read.retentions) or sum(not each for each in read.retentions) > 1:
+    if (
+        not all(0 <= retention <= 1 for retention in read.retentions)
+        or sum(not retention for retention in read.retentions) > 1
+    ):
         raise ReleaseFormatError("the design's retentions are out of range.")
-    if retention_solver.violation(amplifications(read.bounds), read.retentions, read.direction) is not None:
+    if (
+        retention_solver.find_violation(compute_amplifications(read.bounds), read.retentions, read.direction)
+        is not None
+    ):
         raise ReleaseFormatError("a retention is higher than the design's bounds allow, so its promise is untrue.")
     return read
 
@@ -250,17 +275,17 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def shown(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> Values:
     """Each record shows one value of the domain."""
     return design.operator.shown()
 
 
-def weights(design: Design, /) -> WeightColumns | None:
+def make_weights(design: Design, /) -> WeightColumns | None:
     """What a row that shows `published` adds to the unbiased count of `value`."""
     size = len(design.domain)
     if size > MOST_WEIGHTS:
         return None
-    rows = [inverse_rows(design.operator, np.array([place])) for place in range(size)]
+    rows = [compute_inverse_rows(design.operator, np.array([place])) for place in range(size)]
     return {
         "value": np.repeat(np.arange(size), size),
         "published": np.tile(np.arange(size), size),
@@ -271,12 +296,12 @@ def weights(design: Design, /) -> WeightColumns | None:
 def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
     """By the coins of all values, if the values are equally frequent."""
     size = len(design.domain)
-    return inverse_variances(design.operator, np.full(size, 1 / size))
+    return compute_inverse_variances(design.operator, np.full(size, 1 / size))
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of a count of each value, if the other rows are composed as the table is."""
-    own, other = inverse_variances(plan.published.operator, plan.shares)
+    own, other = compute_inverse_variances(plan.published.operator, plan.shares)
     if np.isinf(own).any():  # two values that are never kept cannot be told apart, however few have them
         return own
     return own * counts + other * (rows - counts)
@@ -284,9 +309,9 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values; infinite where several values are never kept."""
-    if sum(not each for each in plan.retentions) > 1:
+    if sum(not retention for retention in plan.retentions) > 1:
         return np.full(len(sets), np.inf)
-    return of_sets(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
+    return compute_set_variances(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -295,59 +320,59 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 def explain(plan: Plan, /) -> Json:
     """The retention of each value, what it is good for, and what each bound costs."""
     shares, limits, direction = plan.histogram.shares, plan.amplifications, plan.options.direction
-    names = labels(plan.histogram.values)
-    found: Json = {
+    names = make_labels(plan.histogram.values)
+    explanation: Json = {
         "direction": direction.value,
         "objective": plan.options.objective.value,
-        "retention": dict(zip(names, map(ratio, plan.retentions), strict=True)),
-        "amplification": {name: each and ratio(each) for name, each in zip(names, limits, strict=True)},
+        "retention": dict(zip(names, map(format_ratio, plan.retentions), strict=True)),
+        "amplification": {name: limit and format_ratio(limit) for name, limit in zip(names, limits, strict=True)},
         "record_utility": float(retention_solver.record_utility(shares, plan.retentions)),
         "aggregate_error": _aggregate_error(plan),
     }
     if plan.options.objective is Objective.RECORD:
-        prices = shadow_prices(shares, limits, plan.retentions, direction)
-        found["shadow_price"] = dict(zip(names, prices, strict=True))
-    return found
+        prices = compute_shadow_prices(shares, limits, plan.retentions, direction)
+        explanation["shadow_price"] = dict(zip(names, prices, strict=True))
+    return explanation
 
 
 def _aggregate_error(plan: Plan) -> float | None:
     """The mean error of the shares of all values; None where they cannot be reconstructed."""
-    if sum(not kept for kept in plan.kept) > 1:
+    if sum(not numerator for numerator in plan.kept) > 1:
         return None
     total, size = float(plan.histogram.total), plan.histogram.domain_size
-    found = variances(plan, np.full(size, total), np.array(plan.histogram.counts, dtype=np.float64))
-    return float(math.sqrt(2 / math.pi) * np.sqrt(np.maximum(found, 0.0)).mean() / total)
+    count_variances = predict_variances(plan, np.full(size, total), np.array(plan.histogram.counts, dtype=np.float64))
+    return float(math.sqrt(2 / math.pi) * np.sqrt(np.maximum(count_variances, 0.0)).mean() / total)
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """What the coins are good for, in one line."""
     error = _aggregate_error(plan)
     counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
-    kept = float(retention_solver.record_utility(plan.histogram.shares, plan.retentions))
-    return f"a record keeps its value with probability {kept:.4f}; {counted}"
+    kept_share = float(retention_solver.record_utility(plan.histogram.shares, plan.retentions))
+    return f"a record keeps its value with probability {kept_share:.4f}; {counted}"
 
 
-def remarks(plan: Plan, /) -> list[Notice]:
+def list_remarks(plan: Plan, /) -> list[Notice]:
     """Which values have no bound, which are never kept, and whether beliefs may fall."""
     values, may_fall = plan.histogram.values, plan.options.direction is Direction.UPWARD
-    said = per_value.remarks(values, plan.bounds, may_fall=may_fall)
-    never = [value for value, kept in zip(values, plan.kept, strict=True) if not kept]
+    notices = per_value.list_remarks(values, plan.bounds, may_fall=may_fall)
+    never = [value for value, numerator in zip(values, plan.kept, strict=True) if not numerator]
     if never:
-        drawn = f"never kept under these bounds, only drawn by chance: {listed(never)}."
-        said.append(Notice("values-never-kept", drawn, numbers={"values": len(never)}))
-    return said
+        drawn = f"never kept under these bounds, only drawn by chance: {format_values(never)}."
+        notices.append(Notice("values-never-kept", drawn, numbers={"values": len(never)}))
+    return notices
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
     """By the coin of each value."""
-    made, shown = plan.published, np.asarray(replaced.values)
-    return (made.operator.likelihoods(made.cell_shares, shown),)
+    published_design, shown = plan.published, np.asarray(replaced.values)
+    return (published_design.operator.likelihoods(published_design.cell_shares, shown),)
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     may_fall = design.direction is Direction.UPWARD
-    return per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=may_fall)
+    return per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=may_fall)
 
 
 MECHANISM: Mechanism[BreachBoundPerValue, Options, Plan, Design] = Mechanism(
@@ -359,27 +384,29 @@ MECHANISM: Mechanism[BreachBoundPerValue, Options, Plan, Design] = Mechanism(
     perturb=replace,
     design=design,
     read_design=read_design,
-    make_encoding=shown,
+    make_encoding=make_encoding,
     estimators=ONE_CELL,
-    state_guarantee=promise,
+    state_guarantee=state_guarantee,
     plan_rules=PlanRules(check_countable=check_countable),
-    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
     release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
     explanation=PlanExplanation(
         explain=explain,
-        summarize=summary,
-        list_remarks=remarks,
+        summarize=summarize,
+        list_remarks=list_remarks,
         remark_codes=(*per_value.REMARKS, "values-never-kept"),
         value_columns=(
-            PerValue("retention", "retention", figure),
-            PerValue("amplification", "odds may rise", times, "no bound"),
-            PerValue("shadow_price", "shadow price", figure),
+            PerValue("retention", "retention", format_number),
+            PerValue("amplification", "odds may rise", format_factor, "no bound"),
+            PerValue("shadow_price", "shadow price", format_number),
         ),
     ),
-    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
     comparability=Comparability(
         match_posterior=BreachBoundPerValue.of_every,
         read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
     ),
-    estimation_weights=EstimationWeights(make_weights=weights),
+    estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -89,7 +89,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class AmplificationOrder:
     """The values by rising amplification; those without a bound stand above all rungs."""
 
     direction: Direction
@@ -104,7 +104,7 @@ class Ladder:
     """The sum of weight * slope over the first n rungs, in units of 2**-160, each term rounded down."""
 
     @classmethod
-    def of(cls, shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> Ladder:
+    def of(cls, shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> AmplificationOrder:
         """Put the values on their rungs.
 
         InternalError if no value has a bound, for then everything could be published as it is.
@@ -117,14 +117,17 @@ class Ladder:
         if not places or not others:
             raise InternalError("without a bound, or without a second value, there is nothing to solve.")
         rungs, rung_of = [], [len(places)] * len(shares)
-        for place, bound in enumerate(sorted(places, key=sortable)):
-            line = FallingLine.of(bound, others, is_demand=own_is_demand(bound, others, direction))
+        for place, bound in enumerate(sorted(places, key=make_sort_key)):
+            line = FallingLine.of(bound, others, is_demand=is_own_demand(bound, others, direction))
             rungs.append(Rung(bound, tuple(places[bound]), line))
             for value in places[bound]:
                 rung_of[value] = place
-        weights = whole_weights(shares)
+        weights = make_whole_weights(shares)
         heavy = [sum(weights[value] for value in rung.members) for rung in rungs]
-        pulls = [_scaled(weight * rung.line.pull, rung.line.bottom) for weight, rung in zip(heavy, rungs, strict=True)]
+        pulls = [
+            _scale_to_integer(weight * rung.line.pull, rung.line.bottom)
+            for weight, rung in zip(heavy, rungs, strict=True)
+        ]
         below, pulled = (tuple(accumulate(terms, initial=0)) for terms in (heavy, pulls))
         return cls(direction, weights, sum(weights), tuple(rungs), tuple(rung_of), below, pulled)
 
@@ -145,7 +148,7 @@ class Ladder:
             return -1
         if scaled > low + count * target.denominator:
             return 1
-        pull = exact_sum(
+        pull = sum_exactly(
             (self.below[place + 1] - self.below[place]) * self.rungs[place].line.slope for place in range(count)
         )
         return (target > pull) - (target < pull)
@@ -153,7 +156,7 @@ class Ladder:
     def ceiling(self, peak: int) -> FallingLine:
         """The most that a peak leaves to the other values."""
         bound = self.rungs[self.rung_of[peak]].amplification
-        return FallingLine.of(bound, self.others, is_demand=ceiling_is_demand(bound, self.others, self.direction))
+        return FallingLine.of(bound, self.others, is_demand=is_ceiling_demand(bound, self.others, self.direction))
 
     def cap(self, at: Candidate) -> Fraction:
         """The most that a value that is no peak may keep."""
@@ -168,17 +171,17 @@ class Ladder:
         cap = self.cap(at)
         retentions = [cap] * len(self.weights)
         for rung in self.rungs:
-            kept = rung.line.at(at.level)
-            if kept >= cap:  # and so it is on all higher rungs
+            retention = rung.line.at(at.level)
+            if retention >= cap:  # and so it is on all higher rungs
                 break
             for value in rung.members:
-                retentions[value] = kept
+                retentions[value] = retention
         if at.peak is not None:
             retentions[at.peak] = at.level
         return tuple(retentions)
 
 
-def own_is_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
+def is_own_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
     """Whether a value below the level is bounded by its own demand.
 
     In both directions the smaller bound of a pair is a demand on either value, so the steeper of its two lines counts.
@@ -186,33 +189,33 @@ def own_is_demand(amplification: Fraction, others: int, direction: Direction) ->
     return direction is Direction.UPWARD or amplification >= others
 
 
-def ceiling_is_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
+def is_ceiling_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
     """Whether a value beside a peak is bounded by a demand of its own, with the peak's bound: never so upward."""
     return direction is Direction.BOTH and amplification >= others
 
 
-def sortable(number: Fraction) -> tuple[int, Fraction]:
+def make_sort_key(number: Fraction) -> tuple[int, Fraction]:
     """A key that sorts fractions fast: they compare slowly, and integers decide nearly always."""
-    return _scaled(number.numerator, number.denominator), number
+    return _scale_to_integer(number.numerator, number.denominator), number
 
 
-def _scaled(numerator: int, denominator: int) -> int:
+def _scale_to_integer(numerator: int, denominator: int) -> int:
     return (numerator << BITS) // denominator
 
 
-def whole_weights(shares: Sequence[Share]) -> tuple[int, ...]:
+def make_whole_weights(shares: Sequence[Share]) -> tuple[int, ...]:
     """The shares over their common denominator."""
     common = math.lcm(*(share.denominator for share in shares))
     return tuple(share.numerator * (common // share.denominator) for share in shares)
 
 
-def proportions(weights: Sequence[int]) -> Floats:
+def compute_proportions(weights: Sequence[int]) -> Floats:
     """Weights as floats that add up to 1."""
     total = sum(weights)
     return np.array([weight / total for weight in weights])
 
 
-def exact_sum(terms: Iterable[Fraction]) -> Fraction:
+def sum_exactly(terms: Iterable[Fraction]) -> Fraction:
     """An exact sum by halves: one by one, a huge denominator would be dragged through every step."""
     parts = list(terms) or [Fraction(0)]
     while len(parts) > 1:

@@ -33,15 +33,15 @@ import numpy as np
 
 from sfumato._core.arrays import Floats
 from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import (
+    AmplificationOrder,
     Bound,
     Candidate,
     FallingLine,
-    Ladder,
     Share,
-    exact_sum,
-    proportions,
-    sortable,
-    whole_weights,
+    compute_proportions,
+    make_sort_key,
+    make_whole_weights,
+    sum_exactly,
 )
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
@@ -62,22 +62,22 @@ def solve(shares: Sequence[Share], amplifications: Sequence[Bound], direction: D
 
     InternalError if no value has a bound, for then everything could be published as it is.
     """
-    ladder = Ladder.of(shares, amplifications, direction)
-    rung = turning_rung(ladder)
-    return ladder.retentions(best_with_peak(ladder, rung) or best_on_curve(ladder, rung))
+    ladder = AmplificationOrder.of(shares, amplifications, direction)
+    rung = find_turning_rung(ladder)
+    return ladder.retentions(find_best_with_peak(ladder, rung) or find_best_on_curve(ladder, rung))
 
 
 def record_utility(shares: Sequence[Share], retentions: Sequence[Fraction]) -> Fraction:
     """The expected share of records whose published value is the true one."""
-    weights = whole_weights(shares)
-    kept: dict[Fraction, int] = defaultdict(int)
+    weights = make_whole_weights(shares)
+    weight_by_retention: dict[Fraction, int] = defaultdict(int)
     for weight, retention in zip(weights, retentions, strict=True):
-        kept[retention] += weight
-    mean = exact_sum(weight * retention for retention, weight in kept.items()) / sum(weights)
+        weight_by_retention[retention] += weight
+    mean = sum_exactly(weight * retention for retention, weight in weight_by_retention.items()) / sum(weights)
     return mean + (1 - mean) / len(weights)
 
 
-def turning_rung(ladder: Ladder, least_sign: int = 1) -> int:
+def find_turning_rung(ladder: AmplificationOrder, least_sign: int = 1) -> int:
     """The first rung beyond whose corner the curve no longer rises; with least sign 0, beyond which it falls."""
 
     def sign(rung: int) -> int:
@@ -87,14 +87,14 @@ def turning_rung(ladder: Ladder, least_sign: int = 1) -> int:
     return bisect_left(range(len(ladder.rungs)), True, key=lambda rung: sign(rung) < least_sign)
 
 
-def best_on_curve(ladder: Ladder, rung: int) -> Candidate:
+def find_best_on_curve(ladder: AmplificationOrder, rung: int) -> Candidate:
     """The best point of the curve, given the rung beyond which it no longer rises."""
     if rung == len(ladder.rungs):  # the values without a bound outweigh all others
         return Candidate(ladder.end)
     return Candidate(min(ladder.rungs[rung].line.corner, ladder.end))
 
 
-def best_with_peak(ladder: Ladder, rung: int, least_sign: int = 1) -> Candidate | None:
+def find_best_with_peak(ladder: AmplificationOrder, rung: int, least_sign: int = 1) -> Candidate | None:
     """The best point with the heaviest value of a rung as the peak; None if that is no better than the corner."""
     if rung == len(ladder.rungs):
         return None
@@ -121,7 +121,7 @@ def best_with_peak(ladder: Ladder, rung: int, least_sign: int = 1) -> Candidate 
     return Candidate(limit, peak)
 
 
-def _peak_sign(ladder: Ladder, peak: int, line: FallingLine, falling: int) -> int:
+def _peak_sign(ladder: AmplificationOrder, peak: int, line: FallingLine, falling: int) -> int:
     """Whether a higher peak gains, where so many rungs are on their own lines."""
     weight, rung = ladder.weights[peak], ladder.rung_of[peak]
     beside = ladder.total - ladder.below[falling]
@@ -134,22 +134,22 @@ def _peak_sign(ladder: Ladder, peak: int, line: FallingLine, falling: int) -> in
 # --------------------------------------------------------------------------------------------------------- feasibility
 
 
-def violation(
+def find_violation(
     amplifications: Sequence[Bound], retentions: Sequence[Fraction], direction: Direction
 ) -> tuple[int, int] | None:
     """A pair (j, i) with (m-1) p_j + γ p_i > γ - 1, where γ is the bound for that pair; None if there is none."""
-    pairs = _tightest_pairs if direction is Direction.BOTH else _tightest_pairs_upward
+    pairs = _list_tightest_pairs if direction is Direction.BOTH else _list_tightest_pairs_upward
     for value, other, bound in pairs(amplifications, retentions):
         # In integers, which are faster than fractions: this is asked for every value of a large domain.
-        kept, beside = retentions[value], retentions[other]
+        retention, beside = retentions[value], retentions[other]
         room = (bound.numerator - bound.denominator) * beside.denominator - bound.numerator * beside.numerator
-        demand = (len(retentions) - 1) * kept.numerator * beside.denominator * bound.denominator
-        if demand > room * kept.denominator:
+        demand = (len(retentions) - 1) * retention.numerator * beside.denominator * bound.denominator
+        if demand > room * retention.denominator:
             return value, other
     return None
 
 
-def _tightest_pairs_upward(
+def _list_tightest_pairs_upward(
     amplifications: Sequence[Bound], retentions: Sequence[Fraction]
 ) -> Iterator[tuple[int, int, Fraction]]:
     """Each demand with the largest retention beside it."""
@@ -159,14 +159,14 @@ def _tightest_pairs_upward(
             yield value, second if value == first else first, bound
 
 
-def _tightest_pairs(
+def _list_tightest_pairs(
     amplifications: Sequence[Bound], retentions: Sequence[Fraction]
 ) -> Iterator[tuple[int, int, Fraction]]:
     """Each bound with the largest retention among the values whose own bound is no smaller, both ways round."""
     bounds = {value: bound for value, bound in enumerate(amplifications) if bound is not None}
     free = [value for value, bound in enumerate(amplifications) if bound is None]
     largest = max(free, key=retentions.__getitem__, default=None)
-    for value in sorted(bounds, key=lambda value: sortable(bounds[value]), reverse=True):
+    for value in sorted(bounds, key=lambda value: make_sort_key(bounds[value]), reverse=True):
         if largest is not None:
             yield value, largest, bounds[value]
             yield largest, value, bounds[value]
@@ -183,20 +183,20 @@ def aggregate(shares: Sequence[Share], amplifications: Sequence[Bound], directio
     An objective that falls with every retention is best on the curve or at a peak. Peaks are searched in small domains
     alone: among 6 values and more none was found that gains. Only points where every value is kept at times are.
     """
-    ladder = Ladder.of(shares, amplifications, direction)
+    ladder = AmplificationOrder.of(shares, amplifications, direction)
     if len(shares) == 2:  # noqa: PLR2004 - a pair
-        return _tight_pair(*amplifications, direction=direction)
+        return _solve_tight_pair(*amplifications, direction=direction)
     uniform = ladder.rungs[0].line.corner
-    found = [ladder.retentions(Candidate(uniform)), _searched(ladder, uniform, ladder.end)]
+    candidates = [ladder.retentions(Candidate(uniform)), _search_retentions(ladder, uniform, ladder.end)]
     for peak in (value for rung in ladder.rungs for value in rung.members) if len(shares) <= MOST_PEAKS else ():
         ceiling, least = ladder.ceiling(peak), ladder.least_other(peak)
         end = min(Fraction(1), ceiling.zero, *(ladder.rungs[place].line.zero for place in [least] if place is not None))
         if ceiling.corner < end:
-            found.append(_searched(ladder, ceiling.corner, end, peak))
-    return min(found, key=lambda retentions: total_variance(shares, retentions))
+            candidates.append(_search_retentions(ladder, ceiling.corner, end, peak))
+    return min(candidates, key=lambda retentions: total_variance(shares, retentions))
 
 
-def _tight_pair(first: Bound, second: Bound, *, direction: Direction) -> tuple[Fraction, Fraction]:
+def _solve_tight_pair(first: Bound, second: Bound, *, direction: Direction) -> tuple[Fraction, Fraction]:
     """The best retentions of two values, whatever their shares: both demands hold with equality.
 
     With q_i = (1-p_i)/2 the variance is 2 [f_1 q_1 (1-q_1) + f_2 q_2 (1-q_2)] / (1-q_1-q_2)², which rises with q_1 and
@@ -204,30 +204,32 @@ def _tight_pair(first: Bound, second: Bound, *, direction: Direction) -> tuple[F
     constant, and so falls along that line until the demand of 2 is tight too, or p_2 is 0. A value without a bound has
     a tight demand where the other is always kept.
     """
-    one, two = (Fraction(0) if each is None else 1 / each for each in (first, second))
+    one, two = (Fraction(0) if bound is None else 1 / bound for bound in (first, second))
     if direction is Direction.BOTH:
         one = two = max(one, two)
     room = 1 - one * two
-    kept = (1 - 2 * two + one * two) / room, (1 - 2 * one + one * two) / room
-    if kept[0] < 0:  # and so it is never kept, and the other as often as its own demand allows
+    retentions = (1 - 2 * two + one * two) / room, (1 - 2 * one + one * two) / room
+    if retentions[0] < 0:  # and so it is never kept, and the other as often as its own demand allows
         return Fraction(0), 1 / two - 1
-    return (1 / one - 1, Fraction(0)) if kept[1] < 0 else kept
+    return (1 / one - 1, Fraction(0)) if retentions[1] < 0 else retentions
 
 
-def _searched(ladder: Ladder, start: Fraction, end: Fraction, peak: int | None = None) -> tuple[Fraction, ...]:
+def _search_retentions(
+    ladder: AmplificationOrder, start: Fraction, end: Fraction, peak: int | None = None
+) -> tuple[Fraction, ...]:
     """The best retentions between two levels, on the curve or with a peak; the end itself is left out."""
     lines = [(rung.line.top / rung.line.bottom, rung.line.pull / rung.line.bottom) for rung in ladder.rungs]
     starts, slopes = np.array([*lines, (1.0, 0.0)])[list(ladder.rung_of)].T  # the last one is of values without a bound
-    weights, low, high = proportions(ladder.weights), 0.0, 1.0
+    weights, low, high = compute_proportions(ladder.weights), 0.0, 1.0
     ceiling = None if peak is None else ladder.ceiling(peak)
 
     def variance(part: float) -> float:
         level = float(start) + part * (float(end) - float(start))
         cap = level if ceiling is None else (ceiling.top - ceiling.pull * level) / ceiling.bottom
-        kept = np.minimum(cap, starts - slopes * level)
+        retentions = np.minimum(cap, starts - slopes * level)
         if peak is not None:
-            kept[peak] = level
-        return _variance(weights, kept)
+            retentions[peak] = level
+        return _variance(weights, retentions)
 
     for _ in range(_ZOOMS):  # how far to go from the start to the end
         parts = np.linspace(low, high, _GRID + 1)[:-1]
@@ -242,7 +244,9 @@ def total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> f
 
     For n records it is n times less; it is infinite where the operator has no inverse.
     """
-    return _variance(proportions(whole_weights(shares)), np.array([float(each) for each in retentions]))
+    return _variance(
+        compute_proportions(make_whole_weights(shares)), np.array([float(retention) for retention in retentions])
+    )
 
 
 def _variance(shares: Floats, retentions: Floats) -> float:

@@ -24,19 +24,19 @@ from sfumato._core.arrays import Floats
 from sfumato.errors import InternalError
 from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import (
     BITS,
+    AmplificationOrder,
     Bound,
     Candidate,
-    Ladder,
     Rung,
     Share,
-    ceiling_is_demand,
-    own_is_demand,
-    proportions,
+    compute_proportions,
+    is_ceiling_demand,
+    is_own_demand,
 )
 from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import (
-    best_on_curve,
-    best_with_peak,
-    turning_rung,
+    find_best_on_curve,
+    find_best_with_peak,
+    find_turning_rung,
 )
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
@@ -49,7 +49,7 @@ _Term = tuple[Floats | float, list[_Move]]
 """A share, or several, and the lines of which the lowest counts."""
 
 
-def shadow_prices(
+def compute_shadow_prices(
     shares: Sequence[Share], amplifications: Sequence[Bound], retentions: Sequence[Fraction], direction: Direction
 ) -> tuple[float, ...]:
     """What the record utility gains for each unit by which the bound of one value alone is raised.
@@ -57,15 +57,15 @@ def shadow_prices(
     The retentions are those of `solve`, perhaps rounded down. The prices are right derivatives; where several points
     are optimal, the best of their gains counts. Gains are linear between two such points, so the ends are enough.
     """
-    ladder = Ladder.of(shares, amplifications, direction)
-    lowest = turning_rung(ladder)
-    peaks = [best_with_peak(ladder, lowest), best_with_peak(ladder, lowest, 0)]
-    curve = [best_on_curve(ladder, lowest), best_on_curve(ladder, turning_rung(ladder, 0))]
+    ladder = AmplificationOrder.of(shares, amplifications, direction)
+    lowest = find_turning_rung(ladder)
+    peaks = [find_best_with_peak(ladder, lowest), find_best_with_peak(ladder, lowest, 0)]
+    curve = [find_best_on_curve(ladder, lowest), find_best_on_curve(ladder, find_turning_rung(ladder, 0))]
     # The lowest optimum comes first, then the highest ones on the curve and with a peak.
-    optima = dict.fromkeys(each for each in (peaks if peaks[0] else [*curve, *peaks]) if each)
+    optima = dict.fromkeys(candidate for candidate in (peaks if peaks[0] else [*curve, *peaks]) if candidate)
     if max(retentions) > next(iter(optima)).level:
         raise InternalError("prices were asked for retentions that `solve` does not find.")
-    prices = np.max([_prices(_Standing.of(ladder, optimum)) for optimum in optima], axis=0)
+    prices = np.max([_compute_prices(_Standing.of(ladder, optimum)) for optimum in optima], axis=0)
     return tuple((prices * ladder.others / len(shares)).tolist())
 
 
@@ -76,7 +76,7 @@ class _Standing:
     Those before `low` are on their own lines, those from `high` on at the cap; the one between, if any, is at both.
     """
 
-    ladder: Ladder
+    ladder: AmplificationOrder
     optimum: Candidate
     low: int
     high: int
@@ -84,7 +84,7 @@ class _Standing:
     """The rung with retentions of 0, which would be negative at a higher level."""
 
     @classmethod
-    def of(cls, ladder: Ladder, optimum: Candidate) -> _Standing:
+    def of(cls, ladder: AmplificationOrder, optimum: Candidate) -> _Standing:
         def kept(rung: Rung) -> Fraction:
             return rung.line.at(optimum.level)
 
@@ -94,7 +94,7 @@ class _Standing:
         zero = least if least is not None and ladder.rungs[least].line.zero == optimum.level else None
         return cls(ladder, optimum, low, high, zero)
 
-    def rise(self, value: int, is_demand: Callable[[Fraction, int, Direction], bool] = own_is_demand) -> float:
+    def rise(self, value: int, is_demand: Callable[[Fraction, int, Direction], bool] = is_own_demand) -> float:
         """How fast one of the lines of a value rises with its bound."""
         ladder, level = self.ladder, self.optimum.level
         bound = ladder.rungs[ladder.rung_of[value]].amplification
@@ -112,7 +112,7 @@ class _Standing:
 
     def ceiling(self, raised: int, peak: int) -> _Move:
         """What a peak leaves to others: it rises only with the peak's own bound."""
-        rise = self.rise(peak, ceiling_is_demand) if raised == peak else 0.0
+        rise = self.rise(peak, is_ceiling_demand) if raised == peak else 0.0
         return rise, -float(self.ladder.ceiling(peak).slope)
 
     def cases(self) -> list[tuple[list[int], int | None]]:
@@ -150,9 +150,9 @@ class _Standing:
         return min(steps, default=math.inf)
 
 
-def _prices(at: _Standing) -> Floats:
+def _compute_prices(at: _Standing) -> Floats:
     """What raising the bound of each value gains next to this optimum, before the redrawn records are counted."""
-    shares = proportions(at.ladder.weights)
+    shares = compute_proportions(at.ladder.weights)
     prices = np.zeros(len(shares))
     for rung in at.ladder.rungs[: at.low]:  # at an unchanged level, only the raised value gains
         members = list(rung.members)
@@ -184,10 +184,10 @@ def _gain(at: _Standing, shares: Floats, raised: list[int], peak: int | None) ->
     if peak is not None:
         top = weight if value == peak else shares[[peak]]
         terms += [(-top, at.lines(peak, ceilings)), (top, [_LEVEL])]
-    return _best(terms, at.highest_step(value, peak))
+    return _maximize_concave_sum(terms, at.highest_step(value, peak))
 
 
-def _best(terms: Sequence[_Term], highest: float) -> Floats:
+def _maximize_concave_sum(terms: Sequence[_Term], highest: float) -> Floats:
     """The maximum of a concave sum over steps of the level: where two lines of a value cross, or at the highest."""
     steps = {0.0} if math.isinf(highest) else {0.0, highest}
     for _, lines in terms:

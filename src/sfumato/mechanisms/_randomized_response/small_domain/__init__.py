@@ -27,11 +27,11 @@ import numpy as np
 
 from sfumato._core.arrays import Codes, Counts, Floats, Indices, UInts
 from sfumato._core.cell_values import Value, display, values_from_json, values_to_json
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.value_records import Values
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
@@ -41,13 +41,23 @@ from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response import posterior_risk as belief
 from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights
 from sfumato.mechanisms._randomized_response.estimators import SEVERAL_CELLS
-from sfumato.mechanisms._randomized_response.guarantee_sentences import RISK, cell_json, cells_summary
-from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance, revealed, shares_from
-from sfumato.mechanisms._randomized_response.operators import Cell, Coins, Operator, amplified_words, retention_of
+from sfumato.mechanisms._randomized_response.guarantee_sentences import RISK, describe_sub_table, summarize_sub_tables
+from sfumato.mechanisms._randomized_response.inverse_estimation import (
+    compute_published_likelihoods,
+    estimate_shares,
+    flat_variance,
+)
+from sfumato.mechanisms._randomized_response.operators import (
+    Cell,
+    Operator,
+    RetentionDraws,
+    compute_retention,
+    split_outcomes,
+)
 from sfumato.mechanisms._randomized_response.small_domain import merging
-from sfumato.mechanisms._randomized_response.small_domain.balancing import Group, balance, protected_places
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import groups_json, groups_table
-from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
+from sfumato.mechanisms._randomized_response.small_domain.balancing import Group, balance, find_protected_places
+from sfumato.mechanisms._randomized_response.small_domain.planning_steps import describe_groups, make_groups_table
+from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
 from sfumato.mechanisms._randomized_response.small_domain.sub_table_assignment import CellLayout
 from sfumato.mechanisms.capabilities import (
     AttackModel,
@@ -110,7 +120,7 @@ class Plan:
     @cached_property
     def words(self) -> tuple[tuple[int, int], ...]:
         """How the outcomes of each cell's draw are split."""
-        return tuple(amplified_words(each.domain_size, self._amplification(each)) for each in self.cells)
+        return tuple(split_outcomes(cell.domain_size, self._amplification(cell)) for cell in self.cells)
 
     def _amplification(self, each: merging.CountedCell) -> Fraction:
         amplification = each.amplification(self.bound.posterior)
@@ -121,28 +131,28 @@ class Plan:
     @cached_property
     def layout(self) -> CellLayout:
         """Where the slots of each value lead."""
-        return CellLayout(tuple(each.counts for each in self.cells))
+        return CellLayout(tuple(cell.counts for cell in self.cells))
 
     @cached_property
-    def coins(self) -> Coins:
+    def coins(self) -> RetentionDraws:
         """A coin for each cell."""
-        return Coins.of(self.words, [each.domain_size for each in self.cells])
+        return RetentionDraws.of(self.words, [cell.domain_size for cell in self.cells])
 
     @cached_property
     def shares(self) -> Floats:
         """Which part of each value's records is in each cell."""
         operator = self.published.operator
-        counts = np.array([each.counts for each in self.cells], dtype=np.float64)
-        return shares_from(operator, counts[operator.cells, operator.places])
+        counts = np.array([cell.counts for cell in self.cells], dtype=np.float64)
+        return estimate_shares(operator, counts[operator.cells, operator.places])
 
     @cached_property
     def published(self) -> Design:
         """The cells without their counts, unless the holder wants them public."""
         cells = []
-        for made, words in zip(self.cells, self.words, strict=True):
-            counts = tuple(made.counts[place] for place in made.places) if self.options.publish_shares else None
-            retention = retention_of(words, made.domain_size)
-            cells.append(PublishedCell(made.places, retention, made.prior or Fraction(0), counts))
+        for cell, outcome_split in zip(self.cells, self.words, strict=True):
+            counts = tuple(cell.counts[place] for place in cell.places) if self.options.publish_shares else None
+            retention = compute_retention(outcome_split, cell.domain_size)
+            cells.append(PublishedCell(cell.places, retention, cell.prior or Fraction(0), counts))
         return Design(self.histogram.values, self.bound, tuple(cells))
 
 
@@ -178,16 +188,16 @@ class Design:
     @cached_property
     def operator(self) -> Operator:
         """The cells, laid out."""
-        return Operator([Cell.flat(each.places, each.retention) for each in self.cells], len(self.domain))
+        return Operator([Cell.flat(cell.places, cell.retention) for cell in self.cells], len(self.domain))
 
     @cached_property
     def cell_shares(self) -> Floats | None:
         """Which part of each value's records is in each cell, if the counts are published."""
-        groups = [each.counts for each in self.cells]
+        groups = [cell.counts for cell in self.cells]
         if None in groups:
             return None
-        counts = [count for each in self.cells for count in each.counts or ()]
-        return shares_from(self.operator, np.array(counts, dtype=np.float64))
+        counts = [count for cell in self.cells for count in cell.counts or ()]
+        return estimate_shares(self.operator, np.array(counts, dtype=np.float64))
 
     def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
@@ -195,7 +205,7 @@ class Design:
             "domain": values_to_json(self.domain),
             "prior": str(self.bound.prior),
             "posterior": str(self.bound.posterior),
-            "cells": [each.to_json() for each in self.cells],
+            "cells": [cell.to_json() for cell in self.cells],
         }
 
 
@@ -205,7 +215,7 @@ class Design:
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
     """Balance the records into groups of few values, and merge groups into cells."""
     counts = histogram.counts
-    protected = protected_places(counts, spec.prior)
+    protected = find_protected_places(counts, spec.prior)
     if not protected:
         raise InfeasibleError(
             f"every value that occurs holds more than the prior {spec.prior} of the records, so nothing would be "
@@ -214,20 +224,20 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     balanced = balance(counts, protected)
     groups = balanced.groups
     if options.merge is Merge.PAPER:
-        parts = merging.merged_by_bound(groups, rearranged(groups), protected, spec.posterior, options.minimum)
+        parts = merging.merge_by_bound(groups, rearrange_groups(groups), protected, spec.posterior, options.minimum)
     else:
-        parts = merging.merged_by_variance(groups, protected, spec.posterior, options.minimum)
-    cells = tuple(merging.cell([groups[number] for number in part], protected) for part in parts)
-    made = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
-    if not all(keep for keep, _ in made.words):
+        parts = merging.merge_by_variance(groups, protected, spec.posterior, options.minimum)
+    cells = tuple(merging.merge_groups([groups[number] for number in part], protected) for part in parts)
+    draft_plan = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
+    if not all(keep for keep, _ in draft_plan.words):
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the share of a value in its cell that nothing could ever "
             "be kept, and nothing could be counted; allow a larger posterior."
         )
-    return made
+    return draft_plan
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Find the cell of each record by its slot, and perturb it among the values of that cell."""
     if slots is None:
         raise InternalError("small-domain needs slots.")
@@ -235,7 +245,7 @@ def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
     cells = plan.layout.cells_of(codes, slots)
     is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, cells)
     drawn = operator.places.take(operator.first.take(cells) + swapped).astype(codes.dtype)
-    return Replaced(np.where(is_kept, codes, drawn), cells)
+    return PerturbedRecords(np.where(is_kept, codes, drawn), cells)
 
 
 def design(plan: Plan, /) -> Design:
@@ -247,7 +257,7 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     domain = values_from_json(written["domain"], types)
     bound = BreachBound(written["prior"], written["posterior"])
-    cells = tuple(_read_cell(each, len(domain), bound) for each in written["cells"])
+    cells = tuple(_read_cell(cell, len(domain), bound) for cell in written["cells"])
     if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
         raise ReleaseFormatError("the design's domain or cells are out of range.")
     return Design(domain, bound, cells)
@@ -257,8 +267,8 @@ def _read_cell(written: JsonView, domain_size: int, bound: BreachBound) -> Publi
     counts = written.get("counts")
     read = PublishedCell(
         tuple(index(place) for place in written["places"]),
-        exact(written["retention"], "the retention of a cell"),
-        exact(written["prior"], "the prior of a cell"),
+        parse_exact(written["retention"], "the retention of a cell"),
+        parse_exact(written["prior"], "the prior of a cell"),
         None if counts is None else tuple(index(count) for count in counts),
     )
     places = set(read.places)
@@ -276,12 +286,12 @@ def _read_cell(written: JsonView, domain_size: int, bound: BreachBound) -> Publi
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def shown(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> Values:
     """Each record shows its cell and one value of that cell."""
     return Values(design.operator.places, design.operator.cells)
 
 
-def weights(design: Design, /) -> WeightColumns:
+def make_weights(design: Design, /) -> WeightColumns:
     """What a row of a cell adds to the unbiased count of a value: if it shows that value, and otherwise.
 
     A row of a cell that does not have the value adds nothing, so there is no line for it.
@@ -295,10 +305,10 @@ def weights(design: Design, /) -> WeightColumns:
     }
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count of each value, if the rows are spread over the cells as the table is."""
     operator = plan.published.operator
-    sizes = np.array([each.total for each in plan.cells], dtype=np.float64)
+    sizes = np.array([cell.total for cell in plan.cells], dtype=np.float64)
     cell_rows = rows[operator.places] * (sizes / sizes.sum())[operator.cells]
     base, slope = flat_variance(operator.retention, operator.swap, cell_rows, 1)
     return operator.by_place(base + slope * plan.shares * counts[operator.places])
@@ -307,8 +317,8 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     operator, counts = plan.published.operator, np.array(plan.histogram.counts, dtype=np.float64)
-    held = share * plan.shares * counts[operator.places]
-    return CoinWeights(operator).set_variances(held, sets, len(counts))
+    entry_counts = share * plan.shares * counts[operator.places]
+    return CoinWeights(operator).set_variances(entry_counts, sets, len(counts))
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -317,93 +327,93 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 def explain(plan: Plan, /) -> Json:
     """The cells with their counts, the groups that they were merged from, and the error bound of the paper."""
     cells = []
-    for each, shown, part in zip(plan.cells, plan.published.cells, plan.parts, strict=True):
-        counts = [each.counts[place] for place in each.places]
-        told = cell_json(plan.histogram, each.places, counts, shown.prior, shown.retention)
-        cells.append({**told, "groups": [number + 1 for number in part]})
+    for cell, shown, part in zip(plan.cells, plan.published.cells, plan.parts, strict=True):
+        counts = [cell.counts[place] for place in cell.places]
+        description = describe_sub_table(plan.histogram, cell.places, counts, shown.prior, shown.retention)
+        cells.append({**description, "groups": [number + 1 for number in part]})
     return {
         "balance": plan.balance,
         "error_bound": merging.error_bound(plan.cells, plan.bound.posterior),
         "error_bound_risk": RISK,
-        "groups": groups_json(plan.histogram, plan.groups, plan.parts),
+        "groups": describe_groups(plan.histogram, plan.groups, plan.parts),
         "cells": cells,
     }
 
 
-def tables(plan: Plan, /) -> list[PlanTable]:
+def list_tables(plan: Plan, /) -> list[PlanTable]:
     """The groups, in their order, and the cells that they went to."""
-    return [groups_table(plan.groups, plan.parts, merging.error_bound(plan.cells, plan.bound.posterior))]
+    return [make_groups_table(plan.groups, plan.parts, merging.error_bound(plan.cells, plan.bound.posterior))]
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """The cells, in one line."""
-    return cells_summary(explain(plan)["cells"])
+    return summarize_sub_tables(explain(plan)["cells"])
 
 
-def decided(plan: Plan, /) -> list[list[int]]:
+def fingerprint_plan(plan: Plan, /) -> list[list[int]]:
     """How many records of each value each cell has."""
-    return [list(each.counts) for each in plan.cells]
+    return [list(cell.counts) for cell in plan.cells]
 
 
-def remarks(plan: Plan, /) -> list[Notice]:
+def list_remarks(plan: Plan, /) -> list[Notice]:
     """The corners of the mechanism, where they are met."""
-    said = []
+    notices = []
     posterior = plan.bound.posterior
     occurring = sum(map(bool, plan.histogram.counts))
     protected = {"protected": len(plan.protected), "occurring": occurring}
     if len(plan.protected) == 1:
         value = plan.histogram.values[plan.protected[0]]
         alone = f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}: it alone is protected."
-        said.append(Notice("values-unprotected", alone, numbers=protected))
+        notices.append(Notice("values-unprotected", alone, numbers=protected))
     elif len(plan.protected) < occurring:
         some = (
             f"{len(plan.protected)} of the {occurring} values that occur are rare enough for the prior "
             f"{plan.bound.prior}; the others are not protected."
         )
-        said.append(Notice("values-unprotected", some, numbers=protected))
+        notices.append(Notice("values-unprotected", some, numbers=protected))
     if plan.balance == 1 and len(plan.protected) > 1:
         lone = "one protected value is more frequent than the other protected ones together: nothing balances it."
-        said.append(Notice("nothing-balances", lone))
+        notices.append(Notice("nothing-balances", lone))
     elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
         merged = (
             f"the posterior {posterior} is not above 1/{plan.balance}, the share that a value has in the smallest "
             "groups, so these had to be merged; a larger posterior would allow smaller cells and a smaller error."
         )
-        said.append(Notice("groups-merged", merged, numbers={"posterior": str(posterior), "balance": plan.balance}))
+        notices.append(Notice("groups-merged", merged, numbers={"posterior": str(posterior), "balance": plan.balance}))
     if len(plan.cells) == 1:
         whole = (
             "one cell of all values is the best here: this is uniform perturbation, for nobody but those whose beliefs "
             "are the shares of the table; subset or uniform would cover everybody else too."
         )
-        said.append(Notice("one-cell", whole))
-    tiny = [each.total for each in plan.cells if each.total < USUAL_MINIMUM]
+        notices.append(Notice("one-cell", whole))
+    tiny = [cell.total for cell in plan.cells if cell.total < USUAL_MINIMUM]
     if tiny:
         few = (
             f"{len(tiny)} of {len(plan.cells)} cells have fewer than {USUAL_MINIMUM} records (the smallest "
             f"{min(tiny)}): whoever knows the values of some of their people learns much of the rest."
         )
-        said.append(Notice("small-cells", few, numbers={"cells": len(tiny), "smallest": min(tiny)}))
-    return said
+        notices.append(Notice("small-cells", few, numbers={"cells": len(tiny), "smallest": min(tiny)}))
+    return notices
 
 
-def risk(plan: Plan, groups: Counts, /) -> Risk:
+def measure_group_risk(plan: Plan, groups: Counts, /) -> Risk:
     """What knowing a public column adds: this is where the promise ends, so it can be much."""
     size = plan.histogram.domain_size
     posteriors = np.ones(size)
     posteriors[list(plan.protected)] = float(plan.bound.posterior)
     priors = np.full(size, float(plan.bound.prior))
-    return belief.risk(plan.published.operator, plan.shares, groups, priors, posteriors)
+    return belief.measure_risk(plan.published.operator, plan.shares, groups, priors, posteriors)
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
     """By the part of each value that is in the cell, and by the coin of the cell."""
     return (plan.published.operator.likelihoods(plan.shares, np.asarray(replaced.values), replaced.cells),)
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     bound, cells = design.bound, design.cells
-    sizes = [len(each.places) for each in cells]
+    sizes = [len(cell.places) for cell in cells]
     width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     return (
         "Take a person with one record, and one value that at most "
@@ -426,23 +436,25 @@ MECHANISM: Mechanism[BreachBound, Options, Plan, Design] = Mechanism(
     perturb=replace,
     design=design,
     read_design=read_design,
-    make_encoding=shown,
+    make_encoding=make_encoding,
     estimators=SEVERAL_CELLS,
-    state_guarantee=promise,
+    state_guarantee=state_guarantee,
     uses_slots=True,
-    plan_rules=PlanRules(fingerprint=decided),
-    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    plan_rules=PlanRules(fingerprint=fingerprint_plan),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
     explanation=PlanExplanation(
         explain=explain,
-        summarize=summary,
-        list_remarks=remarks,
+        summarize=summarize,
+        list_remarks=list_remarks,
         remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
-        list_tables=tables,
+        list_tables=list_tables,
     ),
-    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
-    group_risk=GroupRisk(measure=risk),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
+    group_risk=GroupRisk(measure=measure_group_risk),
     comparability=Comparability(
         match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
     ),
-    estimation_weights=EstimationWeights(make_weights=weights),
+    estimation_weights=EstimationWeights(make_weights=make_weights),
 )

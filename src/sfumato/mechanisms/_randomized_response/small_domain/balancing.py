@@ -30,7 +30,7 @@ class Balanced:
     groups: tuple[Group, ...]
 
 
-def protected_places(counts: Sequence[int], prior: Fraction) -> tuple[int, ...]:
+def find_protected_places(counts: Sequence[int], prior: Fraction) -> tuple[int, ...]:
     """The places whose share is at most the prior; a place without records has nobody to protect."""
     limit = prior.numerator * sum(counts)
     return tuple(place for place, count in enumerate(counts) if 0 < count * prior.denominator <= limit)
@@ -48,12 +48,12 @@ def balance(counts: Sequence[int], protected: Sequence[int]) -> Balanced:
             f"value would be protected; ask for a prior of at least {rarest}."
         )
     width = sum(hidden) // max(hidden)
-    groups = list(_groups(hidden, width))
+    groups = list(_generate_groups(hidden, width))
     _pour(others, groups)
     return Balanced(width, tuple(map(tuple, groups)))
 
 
-def _groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
+def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
     """Take `height` records of each of the `width` most frequent values, until no record is left.
 
     The rest stays balanced (no count above |T0|/θ), so it always has `width` values to take from.
@@ -63,7 +63,7 @@ def _groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
     total = sum(counts)
     while rest:
         top = [heapq.heappop(rest) for _ in range(width)]
-        height = _height(total, [-count for count, _ in top], -rest[0][0] if rest else 0)
+        height = _compute_height(total, [-count for count, _ in top], -rest[0][0] if rest else 0)
         if not height:
             yield _group([(place, -count) for count, place in top + rest], len(counts))
             return
@@ -74,7 +74,7 @@ def _groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
                 heapq.heappush(rest, (count + height, place))
 
 
-def _height(total: int, top: Sequence[int], following: int) -> int:
+def _compute_height(total: int, top: Sequence[int], following: int) -> int:
     """The most records of each top value that leave a balanced rest, Eq. (13); 0 if nothing but everything will do.
 
     σ(μ_θ) = |T0|/θ - max(μ_1 - μ_θ, μ_{θ+1}) ≥ μ_θ, with both sides times θ. As the rest is balanced, μ_1 is at most

@@ -80,7 +80,7 @@ class CountedCell(Shape):
         return tuple(place for place, count in enumerate(self.counts) if count)
 
 
-def cell(groups: Sequence[Group], protected: Sequence[int]) -> CountedCell:
+def merge_groups(groups: Sequence[Group], protected: Sequence[int]) -> CountedCell:
     """The union of groups."""
     counts = tuple(map(sum, zip(*groups, strict=True)))
     peak = max((counts[place] for place in protected), default=0)
@@ -119,21 +119,23 @@ def _noise(shape: Shape, posterior: Fraction) -> float:
         return math.inf
 
 
-def merged_by_bound(
+def merge_by_bound(
     groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], posterior: Fraction, minimum: int
 ) -> tuple[Part, ...]:
     """The runs of `order` with the least error bound; no cell below `minimum` records, but for the whole table."""
-    return _merged(groups, order, protected, _price(groups, protected, posterior, minimum, _bound))
+    return _merge_cheapest(groups, order, protected, _make_price(groups, protected, posterior, minimum, _bound))
 
 
-def merged_by_variance(
+def merge_by_variance(
     groups: Sequence[Group], protected: Sequence[int], posterior: Fraction, minimum: int
 ) -> tuple[Part, ...]:
-    """The runs of the groups, as they were made, with the least variance; `minimum` as in `merged_by_bound`."""
-    return _merged(groups, range(len(groups)), protected, _price(groups, protected, posterior, minimum, _variance))
+    """The runs of the groups, as they were made, with the least variance; `minimum` as in `merge_by_bound`."""
+    return _merge_cheapest(
+        groups, range(len(groups)), protected, _make_price(groups, protected, posterior, minimum, _variance)
+    )
 
 
-def _price(
+def _make_price(
     groups: Sequence[Group],
     protected: Sequence[int],
     posterior: Fraction,
@@ -141,7 +143,7 @@ def _price(
     cost: Callable[[Shape, Fraction], float],
 ) -> Callable[[Shape], float]:
     """The cost of a cell, infinite if it is not allowed; refuses a table that is not even allowed as one cell."""
-    whole = cell(groups, protected)
+    whole = merge_groups(groups, protected)
     if not whole.peak:
         raise InfeasibleError("no value of the sensitive column is protected; ask for a prior that covers rare values.")
     if whole.domain_size == 1:
@@ -160,7 +162,7 @@ def _price(
     return price
 
 
-def _merged(
+def _merge_cheapest(
     groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], price: Callable[[Shape], float]
 ) -> tuple[Part, ...]:
     """The cheapest runs by dynamic programming, Eq. (14).
@@ -175,7 +177,7 @@ def _merged(
     for start in range(len(order)):
         cost, _ = best[start]
         if cost < math.inf:
-            for end, shape in enumerate(_unions(records[start:], hidden), start + 1):
+            for end, shape in enumerate(_generate_unions(records[start:], hidden), start + 1):
                 best[end] = min(best[end], (cost + price(shape), start))
     runs: list[Part] = []
     end = len(order)
@@ -186,7 +188,7 @@ def _merged(
     return tuple(reversed(runs))
 
 
-def _unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) -> Iterator[Shape]:
+def _generate_unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) -> Iterator[Shape]:
     """The shapes of the first group, of the first two, of the first three, and so on."""
     counts: dict[int, int] = defaultdict(int)
     total = peak = 0

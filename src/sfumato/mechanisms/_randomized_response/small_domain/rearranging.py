@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 
 
-def rearranged(groups: Sequence[Group]) -> tuple[int, ...]:
+def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
     """The numbers of the groups, in an order in which neighbours tend to share values."""
     places = [frozenset(place for place, count in enumerate(group) if count) for group in groups]
     shared = [
@@ -22,13 +22,13 @@ def rearranged(groups: Sequence[Group]) -> tuple[int, ...]:
     # Those with few neighbours of their own come first.
     neighbours = [sorted(numbers, key=lambda number: (len(shared[number]), number)) for numbers in shared]
     order: list[int] = []
-    seen: set[int] = set()
+    placed: set[int] = set()
     for start in sorted(range(len(groups)), key=lambda number: (len(shared[number]), -number)):
-        walk = [] if start in seen else [start]
-        seen.update(walk)
+        walk = [] if start in placed else [start]
+        placed.update(walk)
         for number in walk:  # breadth first: it grows while it is walked
-            found = [neighbour for neighbour in neighbours[number] if neighbour not in seen]
-            seen.update(found)
-            walk += found
+            new_neighbours = [neighbour for neighbour in neighbours[number] if neighbour not in placed]
+            placed.update(new_neighbours)
+            walk += new_neighbours
         order += walk
     return tuple(reversed(order))

@@ -27,7 +27,7 @@ import numpy as np
 from sfumato._core.arrays import Codes, Floats, Indices, UInts
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
-from sfumato._records import Replaced
+from sfumato._records import PerturbedRecords
 from sfumato._records.level_records import LeveledSets
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.guarantee import Guarantee
@@ -35,19 +35,24 @@ from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.mechanisms._randomized_response.estimation_weights import of_sets, weighed
+from sfumato.mechanisms._randomized_response.estimation_weights import compute_set_variances, make_weighted_method
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
-from sfumato.mechanisms._randomized_response.guarantee_sentences import any_prior, check_several, ratio, times
+from sfumato.mechanisms._randomized_response.guarantee_sentences import (
+    check_several,
+    format_factor,
+    format_ratio,
+    state_any_prior,
+)
 from sfumato.mechanisms._subset_selection.levels.level_options import Options
 from sfumato.mechanisms._subset_selection.levels.level_shares import (
     Variances,
-    best_shares,
-    kinds,
-    says,
-    tiers_of,
-    variances_of,
+    build_tiers,
+    compute_contrast_weights,
+    compute_level_variances,
+    find_best_shares,
+    group_by_kind,
 )
-from sfumato.mechanisms._subset_selection.levels.level_weights import LevelWeights, sibling_weights
+from sfumato.mechanisms._subset_selection.levels.level_weights import LevelWeights, make_sibling_weights
 from sfumato.mechanisms._subset_selection.levels.levels_design import MOST_LEVELS, Design, Level, read_design
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 from sfumato.mechanisms.capabilities import (
@@ -94,19 +99,27 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
             "records are drawn at several levels of a hierarchy, and the values have no groups; declare them with "
             "--hierarchy COL=FILE."
         )
-    asked = options.shares(hierarchy)
-    importance = {} if asked is not None else options.important(hierarchy)
-    numbers = list(importance if asked is None else asked)
+    requested_shares = options.shares(hierarchy)
+    importance = {} if requested_shares is not None else options.important(hierarchy)
+    numbers = list(importance if requested_shares is None else requested_shares)
     groups = [hierarchy.places(number) for number in numbers]
     _check_levels(hierarchy, numbers, groups)
     selections = tuple(SubsetSelection.best(max(places) + 1, spec) for places in groups)
-    known = variances_of(tiers_of(groups), selections)
-    shares = best_shares(list(importance.values()), known) if asked is None else list(asked.values())
-    if _words(shares) > LARGEST_BOUND:
+    level_variances = compute_level_variances(build_tiers(groups), selections)
+    shares = (
+        find_best_shares(list(importance.values()), level_variances)
+        if requested_shares is None
+        else list(requested_shares.values())
+    )
+    if _count_outcomes(shares) > LARGEST_BOUND:
         raise SpecError("the shares of the levels have too many digits to be drawn exactly; round them.")
     names = [hierarchy.levels[number] for number in numbers]
-    levels = itertools.starmap(Level, zip(names, shares, groups, (each.published for each in selections), strict=True))
-    design = Design(histogram.values, tuple(levels), tuple(map(tuple, says(shares, known))), spec)
+    levels = itertools.starmap(
+        Level, zip(names, shares, groups, (selection.published for selection in selections), strict=True)
+    )
+    design = Design(
+        histogram.values, tuple(levels), tuple(map(tuple, compute_contrast_weights(shares, level_variances))), spec
+    )
     return Plan(histogram, design, selections)
 
 
@@ -132,7 +145,7 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
         )
 
 
-def _words(shares: Sequence[Fraction]) -> int:
+def _count_outcomes(shares: Sequence[Fraction]) -> int:
     """Below what a draw decides the level of a record."""
     return math.lcm(*(share.denominator for share in shares))
 
@@ -140,14 +153,14 @@ def _words(shares: Sequence[Fraction]) -> int:
 # ------------------------------------------------------------------------------------------------------------- sampling
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draw a level for each record, and a set of its groups; as bits of their values, with the number of the level."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     shares = [level.share for level in plan.design.levels]
-    words = _words(shares)
-    ends = np.array([int(share * words) for share in itertools.accumulate(shares)], dtype=np.uint64)
-    drawn = draws.stream(f"{NAME}/level").integers(first_row, len(codes), words)
+    outcome_count = _count_outcomes(shares)
+    ends = np.array([int(share * outcome_count) for share in itertools.accumulate(shares)], dtype=np.uint64)
+    drawn = draws.stream(f"{NAME}/level").integers(first_row, len(codes), outcome_count)
     numbers = np.searchsorted(ends, drawn, side="right").astype(np.uint8)
     bits = np.zeros((len(codes), -(-size // 8)), dtype=np.uint8)
     for start in range(0, len(codes), step):
@@ -156,12 +169,12 @@ def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
             selection.drawn(tier.places[codes[mine]], draws, f"{NAME}/{number}", first_row + start)
             for number, (tier, selection) in enumerate(zip(plan.design.tiers[:-1], plan.selections, strict=True))
         ]
-        held = chosen[0]  # the groups of the first level are the values
+        own_sets = chosen[0]  # the groups of the first level are the values
         for number, tier in enumerate(plan.design.tiers[1:-1], 1):
             rows = np.flatnonzero(numbers[mine] == number)
-            held[rows] = chosen[number][rows].take(tier.places, axis=1)
-        bits[mine] = np.packbits(held, axis=1)
-    return Replaced(bits, numbers)
+            own_sets[rows] = chosen[number][rows].take(tier.places, axis=1)
+        bits[mine] = np.packbits(own_sets, axis=1)
+    return PerturbedRecords(bits, numbers)
 
 
 def design(plan: Plan, /) -> Design:
@@ -172,7 +185,7 @@ def design(plan: Plan, /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def shown(design: Design, /) -> LeveledSets:
+def make_encoding(design: Design, /) -> LeveledSets:
     """Each record shows its level and a set of values."""
     return LeveledSets(
         len(design.domain),
@@ -183,22 +196,22 @@ def shown(design: Design, /) -> LeveledSets:
     )
 
 
-def weights(design: Design, /) -> WeightColumns | None:
+def make_weights(design: Design, /) -> WeightColumns | None:
     """What a row of each level adds to the unbiased count of a value, by what its set holds."""
-    return sibling_weights(design.weighing, [level.name for level in design.levels])
+    return make_sibling_weights(design.weighing, [level.name for level in design.levels])
 
 
-def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def _estimate_least_squares(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Add the weights of all records up.
 
     The variance of a record depends on how near of kin its value is to those that are wanted. All that are of other
     groups of the last level are alike; for the others, what their variance differs by is estimated by weights too.
     """
     rows = tally.rows.astype(np.float64)
-    nothing, top, found = np.zeros(len(rows)), design.tiers[-2].places, []
+    nothing, top, estimates = np.zeros(len(rows)), design.tiers[-2].places, []
     for places in wanted:
         if len(places) in (0, len(design.domain)):
-            found.append(Moments.exact(rows if len(places) else nothing))
+            estimates.append(Moments.exact(rows if len(places) else nothing))
             continue
         theta = np.isin(np.arange(len(design.domain)), places).astype(np.float64)
         is_kin, spread = np.isin(top, top[places]), design.weighing.spread(theta)
@@ -206,20 +219,20 @@ def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Indices]) -
         inside, outside = float(spread[theta == 1].mean()), float(spread[is_other].mean())
         slope = inside - outside
         rest = np.where(is_kin, spread - outside - slope * theta, 0.0)
-        value, further = (tally.counts @ design.weighing.weights(each).shown for each in (theta, rest))
+        value, further = (tally.counts @ design.weighing.weights(scores).shown for scores in (theta, rest))
         base = rows * outside + np.clip(further, rows * rest.min(), rows * rest.max())
         # Whatever the others are, no record has less: at the estimate itself the variance is at least this.
         base = np.maximum(base, rows * float(spread.min()) - slope * np.clip(value, 0.0, rows))
-        found.append(Moments(value, base, np.full(len(rows), slope), rows, nothing))
-    return found
+        estimates.append(Moments(value, base, np.full(len(rows), slope), rows, nothing))
+    return estimates
 
 
-def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
     """The levels: their groups, their sets, their shares, and how much say each has."""
     weighing = design.weighing
     numbers = {
         "groups": np.concatenate([tier.places for tier in weighing.tiers[:-1]]),
-        "sets": [asdict(each) for each in weighing.sets],
+        "sets": [asdict(set_weights) for set_weights in weighing.sets],
         "shares": weighing.shares,
         "says": weighing.says,
     }
@@ -227,12 +240,12 @@ def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
 
 
 METHODS: Mapping[str, Method[Design]] = {
-    DEFAULT: weighed(
+    DEFAULT: make_weighted_method(
         lambda design: design.weighing,
         "unbiased count from the records of all levels, score interval",
         NO_ASSUMPTION,
-        _by_least_squares,
-        twin=_twin,
+        _estimate_least_squares,
+        twin=_make_twin,
     )
 }
 
@@ -240,30 +253,33 @@ METHODS: Mapping[str, Method[Design]] = {
 def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
     """By the sets of all levels, if the values are equally frequent."""
     size, own, other = len(design.domain), np.zeros(len(design.domain)), np.zeros(len(design.domain))
-    for first, alike in kinds(design.tiers, 0):
+    for first, alike in group_by_kind(design.tiers, 0):
         spread = design.weighing.spread((design.tiers[0].places == first).astype(np.float64))
         own[alike], other[alike] = spread[first], (spread.sum() - spread[first]) / (size - 1)
     return own, other
 
 
-def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the count of each value, if the other records of the rows are composed as those of the table."""
-    tiers, held = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
-    inside, outside = np.zeros(len(held)), np.zeros(len(held))
-    for first, alike in kinds(tiers, 0):
+    tiers, value_counts = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
+    inside, outside = np.zeros(len(value_counts)), np.zeros(len(value_counts))
+    for first, alike in group_by_kind(tiers, 0):
         spread = plan.design.weighing.spread((tiers[0].places == first).astype(np.float64))
         inside[alike] = spread[first]
         for below, tier in itertools.pairwise(tiers):  # all that are as near of kin vary alike
             is_kin = (tier.places == tier.places[first]) & (below.places != below.places[first])
-            records = [np.bincount(each.places, weights=held)[each.places[alike]] for each in (below, tier)]
+            records = [
+                np.bincount(level_tier.places, weights=value_counts)[level_tier.places[alike]]
+                for level_tier in (below, tier)
+            ]
             outside[alike] += (records[1] - records[0]) * (spread[is_kin].mean() if is_kin.any() else 0.0)
-    others = held.sum() - held
+    others = value_counts.sum() - value_counts
     return np.asarray(counts * inside + (rows - counts) * outside / np.where(others > 0, others, 1.0))
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    return of_sets(plan.design.weighing, plan.histogram.counts, share, sets)
+    return compute_set_variances(plan.design.weighing, plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -275,37 +291,40 @@ def explain(plan: Plan, /) -> Json:
         "levels": [
             {
                 "name": level.name,
-                "share": ratio(level.share),
+                "share": format_ratio(level.share),
                 "groups": level.selection.size,
                 "subset_size": level.selection.members,
-                "hold_probability": ratio(level.selection.hold),
-                "other_probability": ratio(level.selection.other),
-                "amplification": ratio(level.selection.amplification),
+                "hold_probability": format_ratio(level.selection.hold),
+                "other_probability": format_ratio(level.selection.other),
+                "amplification": format_ratio(level.selection.amplification),
             }
             for level in plan.design.levels
         ],
         "errors": [
-            {"above": ratio(above), "relative_to_subset": errors} for above, errors in _relative_errors(plan).items()
+            {"above": format_ratio(above), "relative_to_subset": errors}
+            for above, errors in _compute_relative_errors(plan).items()
         ],
     }
 
 
-def _relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
+def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
     """For shares above the values, also that of the plan: of each level the error, divided by subset selection's."""
-    design, known = plan.design, variances_of(plan.design.tiers, plan.selections)
-    plain = _errors(_with_shares(design, Fraction(0), known))
-    found = {}
+    design, level_variances = plan.design, compute_level_variances(plan.design.tiers, plan.selections)
+    plain = _compute_errors(_reweigh_levels(design, Fraction(0), level_variances))
+    errors_by_share = {}
     for above in sorted({*COMPARED, 1 - design.levels[0].share}):
-        errors = zip(design.levels, _errors(_with_shares(design, above, known)), plain, strict=True)
-        found[above] = {level.name: error / beside for level, error, beside in errors}
-    return found
+        errors = zip(
+            design.levels, _compute_errors(_reweigh_levels(design, above, level_variances)), plain, strict=True
+        )
+        errors_by_share[above] = {level.name: error / beside for level, error, beside in errors}
+    return errors_by_share
 
 
-def _with_shares(design: Design, above: Fraction, known: Variances) -> LevelWeights:
+def _reweigh_levels(design: Design, above: Fraction, level_variances: Variances) -> LevelWeights:
     """The weights that records would have with another share of the levels above the values, divided as in a design."""
     levels = design.levels
     shares = [1 - above, *(above * level.share / (1 - levels[0].share) for level in levels[1:])]
-    lines = says(shares, known)
+    lines = compute_contrast_weights(shares, level_variances)
     return dataclass_replace(
         design.weighing,
         shares=[float(share) for share in shares],
@@ -313,20 +332,20 @@ def _with_shares(design: Design, above: Fraction, known: Variances) -> LevelWeig
     )
 
 
-def _errors(weighing: LevelWeights) -> list[float]:
+def _compute_errors(weighing: LevelWeights) -> list[float]:
     """The standard error that one record adds to the count of a rare group, over the groups of each level."""
-    found = []
+    errors = []
     for number, tier in enumerate(weighing.tiers[:-1]):
         variance = 0.0
-        for first, alike in kinds(weighing.tiers, number):
+        for first, alike in group_by_kind(weighing.tiers, number):
             is_wanted = tier.places == first
             spread = weighing.spread(is_wanted.astype(np.float64))
             variance += len(alike) * float(spread[~is_wanted].mean())
-        found.append(math.sqrt(variance / tier.groups))
-    return found
+        errors.append(math.sqrt(variance / tier.groups))
+    return errors
 
 
-def tables(plan: Plan, /) -> list[PlanTable]:
+def list_tables(plan: Plan, /) -> list[PlanTable]:
     """The error of each level against the shares."""
     finest, *_ = levels = plan.design.levels
     rows = [
@@ -334,7 +353,7 @@ def tables(plan: Plan, /) -> list[PlanTable]:
             f"{float(above):.0%}{' (this plan)' if above == 1 - finest.share else ''}",
             *(f"{error:.2f}" for error in errors.values()),
         )
-        for above, errors in _relative_errors(plan).items()
+        for above, errors in _compute_relative_errors(plan).items()
     ]
     title = (
         "error of a count, divided by that of subset selection, by the share of the records shown above the level "
@@ -343,44 +362,49 @@ def tables(plan: Plan, /) -> list[PlanTable]:
     return [PlanTable(title, ("share above", *(level.name for level in levels)), rows)]
 
 
-def summary(plan: Plan, /) -> str:
+def summarize(plan: Plan, /) -> str:
     """The levels, in one line."""
     levels = plan.design.levels
-    said = ", ".join(
-        f"{float(each.share):.3g} as sets of {each.selection.members} of {each.selection.size} {each.name}"
-        for each in levels
+    share_list = ", ".join(
+        f"{float(level.share):.3g} as sets of {level.selection.members} of {level.selection.size} {level.name}"
+        for level in levels
     )
-    return f"shares of the records: {said}; odds may rise {times(max(each.selection.amplification for each in levels))}"
+    return (
+        f"shares of the records: {share_list}; odds may rise "
+        f"{format_factor(max(level.selection.amplification for level in levels))}"
+    )
 
 
-def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
     """A set is likelier from a value that it holds, by the amplification of its level; the level tells nothing."""
     bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=plan.histogram.domain_size)
-    factors = np.array([float(each.amplification) for each in plan.selections])[np.asarray(replaced.cells)]
+    factors = np.array([float(selection.amplification) for selection in plan.selections])[np.asarray(replaced.cells)]
     return (np.where(bits, factors[:, np.newaxis], 1.0),)
 
 
-def revealed(design: Design, read: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(design: Design, read: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from the design and from rows of zeros and ones for the groups of all levels, whatever anybody holds."""
-    found = np.ones((len(rows), len(design.domain)))
-    for level, (start, places, first) in zip(design.levels, shown(design).layout, strict=True):
+    chances = np.ones((len(rows), len(design.domain)))
+    for level, (start, places, first) in zip(design.levels, make_encoding(design).layout, strict=True):
         is_mine = read[rows, start + len(first)] == 1
         factor = float(level.selection.amplification)
-        found[is_mine] = np.where(read[rows[is_mine]][:, start + places], factor, 1.0)
-    return (found,)
+        chances[is_mine] = np.where(read[rows[is_mine]][:, start + places], factor, 1.0)
+    return (chances,)
 
 
-def promise(design: Design, /) -> str:
+def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
-    said = "; ".join(
-        f"{float(each.share):.4g} of them at the level {each.name!r}, as a set of {each.selection.members} of its "
-        f"{each.selection.size} groups, which holds the true one with probability {float(each.selection.hold):.4g} and "
-        f"any given other one with probability {float(each.selection.other):.4g}"
-        for each in design.levels
+    sentence = "; ".join(
+        f"{float(level.share):.4g} of them at the level {level.name!r}, as a set of {level.selection.members} of its "
+        f"{level.selection.size} groups, which holds the true one with probability {float(level.selection.hold):.4g} "
+        "and "
+        f"any given other one with probability {float(level.selection.other):.4g}"
+        for level in design.levels
     )
     return (
-        f"{any_prior(design.bound)} What is published of a record is a level, drawn whatever its value is, and a set "
-        f"of values, which are whole groups of that level: {said}."
+        f"{state_any_prior(design.bound)} What is published of a record is a level, drawn whatever its value is, and "
+        "a set "
+        f"of values, which are whole groups of that level: {sentence}."
     )
 
 
@@ -397,17 +421,19 @@ MECHANISM = Mechanism(
     perturb=replace,
     design=design,
     read_design=read_design,
-    make_encoding=shown,
+    make_encoding=make_encoding,
     estimators=METHODS,
-    state_guarantee=promise,
+    state_guarantee=state_guarantee,
     covers_predicates=True,
     plan_rules=PlanRules(is_implied_by=_is_asked),
-    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
     release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
-    explanation=PlanExplanation(explain=explain, summarize=summary, list_tables=tables),
-    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    explanation=PlanExplanation(explain=explain, summarize=summarize, list_tables=list_tables),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
     comparability=Comparability(
         match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
     ),
-    estimation_weights=EstimationWeights(make_weights=weights),
+    estimation_weights=EstimationWeights(make_weights=make_weights),
 )

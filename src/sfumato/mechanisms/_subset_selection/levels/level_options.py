@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.option_fields import option
 from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import SchemaError, SpecError
@@ -27,9 +27,9 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        if self.levels is not None and sum(_numbers(self.levels, "--levels").values()) != 1:
+        if self.levels is not None and sum(_parse_numbers(self.levels, "--levels").values()) != 1:
             raise SpecError(f"the shares of the levels must add up to 1, and {self.levels!r} does not.")
-        if self.importance is not None and not any(_numbers(self.importance, "--importance").values()):
+        if self.importance is not None and not any(_parse_numbers(self.importance, "--importance").values()):
             raise SpecError("no level has any importance; give one of them a number above 0.")
 
     @property
@@ -44,45 +44,45 @@ class Options:
         if self.importance is not None:
             return None
         if self.levels is None:
-            told = _telling(hierarchy)
-            above = {number: (1 - USUAL_SHARE) / len(told) for number in told}
+            informative_levels = _find_informative_levels(hierarchy)
+            above = {number: (1 - USUAL_SHARE) / len(informative_levels) for number in informative_levels}
             return {0: USUAL_SHARE, **above}
-        found = _by_number(hierarchy, self.levels, "--levels")
-        if 0 not in found:
+        requested_shares = _parse_by_number(hierarchy, self.levels, "--levels")
+        if 0 not in requested_shares:
             raise SpecError(
                 f"without records of the level {hierarchy.levels[0]!r} its values cannot be counted; give it a share."
             )
-        return found
+        return requested_shares
 
     def important(self, hierarchy: Hierarchy) -> dict[int, Fraction]:
         """The importance of each level that has some, by its number; the values themselves always have records."""
-        return {0: Fraction(0), **_by_number(hierarchy, self.importance or "", "--importance")}
+        return {0: Fraction(0), **_parse_by_number(hierarchy, self.importance or "", "--importance")}
 
 
-def _telling(hierarchy: Hierarchy) -> list[int]:
+def _find_informative_levels(hierarchy: Hierarchy) -> list[int]:
     """The levels above the first that have several groups, and not those of the level below."""
     counts = [len(hierarchy.groups(number)) for number in range(len(hierarchy.levels))]
     return [number for number in range(1, len(counts)) if 1 < counts[number] < counts[number - 1]]
 
 
-def _by_number(hierarchy: Hierarchy, text: str, flag: str) -> dict[int, Fraction]:
+def _parse_by_number(hierarchy: Hierarchy, text: str, flag: str) -> dict[int, Fraction]:
     """Numbers above 0 by the number of their level, the finest first."""
     try:
-        numbers = {hierarchy.number(name): number for name, number in _numbers(text, flag).items()}
+        numbers = {hierarchy.number(name): number for name, number in _parse_numbers(text, flag).items()}
     except SchemaError as error:
         raise SpecError(f"{flag}: {error}") from error
     return {level: numbers[level] for level in sorted(numbers) if numbers[level]}
 
 
-def _numbers(text: str, flag: str) -> dict[str, Fraction]:
+def _parse_numbers(text: str, flag: str) -> dict[str, Fraction]:
     """Numbers by the name of a level, from `code=0.8,chapter=0.2`."""
-    found: dict[str, Fraction] = {}
+    numbers: dict[str, Fraction] = {}
     for part in text.split(","):
         name, mark, number = part.rpartition("=")
         name = name.strip().lower()
-        if not mark or not name or name in found:
+        if not mark or not name or name in numbers:
             raise SpecError(f"{part!r} is no level with a number of its own; write {flag} code=4/5,chapter=1/5.")
-        found[name] = exact(number.strip(), f"the number of the level {name!r}")
-        if found[name] < 0:
+        numbers[name] = parse_exact(number.strip(), f"the number of the level {name!r}")
+        if numbers[name] < 0:
             raise SpecError(f"the number of the level {name!r} is below 0; give 0 or more.")
-    return found
+    return numbers

@@ -70,12 +70,12 @@ class Tier:
         return np.asarray((sums / self.sizes)[..., self.places])
 
 
-def tiers_of(groups: Sequence[Sequence[int]]) -> tuple[Tier, ...]:
+def build_tiers(groups: Sequence[Sequence[int]]) -> tuple[Tier, ...]:
     """The tiers of some levels, and the whole domain above them."""
     return tuple(Tier(np.array(places)) for places in (*groups, [0] * len(groups[0])))
 
 
-def kinds(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
+def group_by_kind(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
     """The groups of a tier by the sizes of all that is above them: the first of each kind, and all that are alike."""
     first = tiers[number].first
     sizes = [
@@ -84,15 +84,15 @@ def kinds(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
         if at >= number
         for level in tiers[: at + 1]
     ]
-    _, found = np.unique(np.array(sizes), axis=1, return_inverse=True)
-    alike = [np.flatnonzero(found.ravel() == kind) for kind in range(int(found.max()) + 1)]
+    _, kind_numbers = np.unique(np.array(sizes), axis=1, return_inverse=True)
+    alike = [np.flatnonzero(kind_numbers.ravel() == kind) for kind in range(int(kind_numbers.max()) + 1)]
     return [(int(groups[0]), groups) for groups in alike]
 
 
 Variances = list[list[list[Fraction]]]
 
 
-def variances_of(tiers: Sequence[Tier], selections: Sequence[SubsetSelection]) -> Variances:
+def compute_level_variances(tiers: Sequence[Tier], selections: Sequence[SubsetSelection]) -> Variances:
     """What a record of each level adds to the variance of a group's count, by tier, by tier of contrasts and by level.
 
     All groups of a level are taken for equally frequent: a set is then one of all sets of d, the sum of x over it has
@@ -100,49 +100,49 @@ def variances_of(tiers: Sequence[Tier], selections: Sequence[SubsetSelection]) -
     as their sizes are. It is the mean over the groups of the tier.
     """
     count = len(selections)
-    found: Variances = [[[Fraction(0)] * count for _ in range(count)] for _ in range(count)]
+    level_variances: Variances = [[[Fraction(0)] * count for _ in range(count)] for _ in range(count)]
     for at, (tier, above) in enumerate(itertools.pairwise(tiers)):
         parents = above.places[tier.first].tolist()
         parts = [Fraction(int(size), int(above.sizes[up])) for size, up in zip(tier.sizes, parents, strict=True)]
-        shares = [_squared_parts(tiers[lower], tier) for lower in range(at + 1)]
+        shares = [_sum_squared_parts(tiers[lower], tier) for lower in range(at + 1)]
         for level, drawn in enumerate(selections[: at + 1]):
             scale = Fraction(drawn.members * (drawn.size - drawn.members), drawn.size * (drawn.size - 1))
             scale /= (drawn.hold - drawn.other) ** 2
-            held, beside = tier.held(tiers[level]).tolist(), above.held(tiers[level]).tolist()
+            group_counts, beside = tier.held(tiers[level]).tolist(), above.held(tiers[level]).tolist()
             spreads = []
-            for part, inside, around in zip(parts, held, (beside[up] for up in parents), strict=True):
+            for part, inside, around in zip(parts, group_counts, (beside[up] for up in parents), strict=True):
                 squares = inside * (1 - part) ** 2 + (around - inside) * part**2
                 spreads.append(squares - (inside - part * around) ** 2 / drawn.size)
             for lower, divided in enumerate(shares):
                 total = sum(spread * share for spread, share in zip(spreads, divided, strict=True))
                 mean = scale * total / tiers[lower].groups
-                found[lower][at][level] = mean.limit_denominator(LARGEST_DENOMINATOR)
-    return found
+                level_variances[lower][at][level] = mean.limit_denominator(LARGEST_DENOMINATOR)
+    return level_variances
 
 
-def _squared_parts(lower: Tier, tier: Tier) -> list[Fraction]:
+def _sum_squared_parts(lower: Tier, tier: Tier) -> list[Fraction]:
     """For each group of a tier, the sum of the squares of the parts that its groups of a lower tier are of it."""
     squares = np.bincount(tier.places[lower.first], weights=lower.sizes**2).astype(np.int64)
     return [Fraction(square, size**2) for square, size in zip(squares.tolist(), tier.sizes.tolist(), strict=True)]
 
 
-def says(shares: Sequence[Fraction], known: Variances) -> list[list[Fraction]]:
+def compute_contrast_weights(shares: Sequence[Fraction], level_variances: Variances) -> list[list[Fraction]]:
     """For each tier, how much of its contrasts each level up to it tells: as its precision is.
 
     This is generalised least squares for equally frequent groups, with one number for all groups of a tier, large or
     small: so what a record adds depends on how near of kin a value is to the counted one and on nothing else, and
     groups add up.
     """
-    found = []
+    weights = []
     for tier in range(len(shares)):
-        precise = [shares[level] / known[tier][tier][level] for level in range(tier + 1)]
+        precise = [shares[level] / level_variances[tier][tier][level] for level in range(tier + 1)]
         # Rounded down, so that what is left for the first level is never below nothing.
-        rounded = [Fraction(math.floor(each / sum(precise) * FINEST_SAY), FINEST_SAY) for each in precise[1:]]
-        found.append([1 - sum(rounded, Fraction(0)), *rounded])
-    return found
+        rounded = [Fraction(math.floor(precision / sum(precise) * FINEST_SAY), FINEST_SAY) for precision in precise[1:]]
+        weights.append([1 - sum(rounded, Fraction(0)), *rounded])
+    return weights
 
 
-def best_shares(importance: Sequence[Fraction], known: Variances) -> list[Fraction]:
+def find_best_shares(importance: Sequence[Fraction], level_variances: Variances) -> list[Fraction]:
     """The shares of least error, in hundredths: of the variances of a group of each level, weighed by its importance.
 
     The sum is convex in the shares, so that a hundredth is moved from level to level as long as that helps.
@@ -153,10 +153,10 @@ def best_shares(importance: Sequence[Fraction], known: Variances) -> list[Fracti
         shares = [Fraction(part, FINEST_SHARE) for part in parts]
         total = Fraction(0)
         for contrast in range(count):
-            precise = [shares[level] / known[contrast][contrast][level] for level in range(contrast + 1)]
+            precise = [shares[level] / level_variances[contrast][contrast][level] for level in range(contrast + 1)]
             for tier, level in itertools.product(range(contrast + 1), range(contrast + 1)):
                 factor = precise[level] / sum(precise)
-                total += importance[tier] * factor**2 / shares[level] * known[tier][contrast][level]
+                total += importance[tier] * factor**2 / shares[level] * level_variances[tier][contrast][level]
         return total
 
     best = [FINEST_SHARE // count + (level < FINEST_SHARE % count) for level in range(count)]
@@ -166,8 +166,8 @@ def best_shares(importance: Sequence[Fraction], known: Variances) -> list[Fracti
         for source, target in itertools.permutations(range(count), 2):
             while best[source] > 1:
                 moved = [part - (at == source) + (at == target) for at, part in enumerate(best)]
-                found = error(moved)
-                if found >= least:
+                moved_error = error(moved)
+                if moved_error >= least:
                     break
-                best, least, is_moving = moved, found, True
+                best, least, is_moving = moved, moved_error, True
     return [Fraction(part, FINEST_SHARE) for part in best]

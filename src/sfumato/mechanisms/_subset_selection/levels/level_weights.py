@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato._core.arrays import Floats, Mask
-from sfumato._records.set_records import packed
+from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights, Weighing
-from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, kinds
+from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, group_by_kind
 from sfumato.mechanisms.capabilities import WeightColumns
 from sfumato.mechanisms.estimator import Weights
 
@@ -50,14 +50,14 @@ class LevelWeights(Weighing):
     def scores(self, theta: Floats) -> list[Floats]:
         """For each level the s of its groups, with nothing taken away at the last tier: where theta is 0, so is it."""
         means = [tier.means(theta) for tier in self.tiers[:-1]]
-        found = []
+        level_scores = []
         for level, groups in enumerate(self.tiers[:-1]):
             score = np.zeros_like(means[0])
             for tier in range(level, len(means)):
                 above = means[tier + 1] if tier + 1 < len(means) else 0.0
                 score = score + self.factor(tier, level) * (means[tier] - above)
-            found.append(score[..., groups.first])
-        return found
+            level_scores.append(score[..., groups.first])
+        return level_scores
 
     def unbiased(self, scores: Floats) -> Weights:
         """A set adds (the sum of s in it - b times that of all) / (a - b); and what the last tier took away comes back.
@@ -75,20 +75,20 @@ class LevelWeights(Weighing):
     def spread(self, theta: Floats) -> Floats:
         """By level, the variance of what the set adds, and how far its mean is from the theta of the true value."""
         centred = theta - theta.mean(axis=-1, keepdims=True)
-        found = np.zeros_like(centred)
+        variances = np.zeros_like(centred)
         for level, (score, sets) in enumerate(zip(self.scores(centred), self.sets, strict=True)):
             places = self.tiers[level].places
             off = score[..., places] - centred
-            found = found + self.shares[level] * (sets.spread(score)[..., places] + off**2)
-        return np.asarray(found)
+            variances = variances + self.shares[level] * (sets.spread(score)[..., places] + off**2)
+        return np.asarray(variances)
 
     def range(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score of all."""
-        nothing = np.zeros((*scores.shape[:-1], sum(each.size + 1 for each in self.sets)))
+        nothing = np.zeros((*scores.shape[:-1], sum(level_sets.size + 1 for level_sets in self.sets)))
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
-def sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColumns | None:
+def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColumns | None:
     """The columns of weights.parquet: a line for each level and value; None for domains that would need too many bits.
 
     A record adds `if_equal` or `otherwise`, and `per_sibling` for each group of its own level that its set holds beside
@@ -100,40 +100,42 @@ def sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColum
         return None
     by_kind = [
         (first, alike, weighing.weights((np.arange(size) == first).astype(np.float64)).shown)
-        for first, alike in kinds(tiers, 0)
+        for first, alike in group_by_kind(tiers, 0)
     ]
     endings = ["", *(f"_{degree}" for degree in range(2, len(names)))]
     numbers = ["if_equal", "otherwise", *(f"per_sibling{ending}" for ending in endings)]
-    found = {name: np.zeros((len(names), size)) for name in numbers}
+    weight_columns = {name: np.zeros((len(names), size)) for name in numbers}
     marks = {f"siblings{ending}": np.zeros((len(names), size, -(-size // 8)), dtype=np.uint8) for ending in endings}
     start = 0
     for level, own in enumerate(tiers[:-1]):
         for first, alike, shown in by_kind:
             *mine, always = shown[start : start + own.groups + 1].tolist()
-            found["if_equal"][level, alike] = always + mine[own.places[first]]
-            found["otherwise"][level, alike] = always
+            weight_columns["if_equal"][level, alike] = always + mine[own.places[first]]
+            weight_columns["otherwise"][level, alike] = always
             for degree, ending in enumerate(endings, 1):
-                kin = _kin(tiers, level, degree, first)
-                found[f"per_sibling{ending}"][level, alike] = mine[own.places[kin.argmax()]] if kin.any() else 0.0
+                kin = _mark_kin(tiers, level, degree, first)
+                weight_columns[f"per_sibling{ending}"][level, alike] = (
+                    mine[own.places[kin.argmax()]] if kin.any() else 0.0
+                )
         for degree, ending in enumerate(endings[: len(names) - 1 - level], 1):
             marks[f"siblings{ending}"][level] = [
-                np.packbits(_kin(tiers, level, degree, value)) for value in range(size)
+                np.packbits(_mark_kin(tiers, level, degree, value)) for value in range(size)
             ]
         start += own.groups + 1
     return {
         "level": np.repeat(names, size).tolist(),
         "place": np.tile(np.arange(size, dtype=np.int32), len(names)),
         "value": np.tile(np.arange(size), len(names)),
-        **{name: each.ravel() for name, each in found.items()},
-        **{name: packed(each.reshape(len(names) * size, -1)) for name, each in marks.items()},
+        **{name: mark.ravel() for name, mark in weight_columns.items()},
+        **{name: convert_bits_to_arrow(mark.reshape(len(names) * size, -1)) for name, mark in marks.items()},
     }
 
 
-def _kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mask:
+def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mask:
     """The first value of each group of a level that is in the same group as a value so many tiers up, not before."""
-    found = np.zeros(len(tiers[0].places), dtype=np.bool_)
+    is_kin = np.zeros(len(tiers[0].places), dtype=np.bool_)
     if level + degree < len(tiers) - 1:
-        found[tiers[level].first] = True
+        is_kin[tiers[level].first] = True
         near, far = tiers[level + degree - 1].places, tiers[level + degree].places
-        found &= (far == far[value]) & (near != near[value])
-    return found
+        is_kin &= (far == far[value]) & (near != near[value])
+    return is_kin

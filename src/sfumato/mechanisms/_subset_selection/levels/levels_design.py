@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from sfumato._core.cell_values import Value, values_from_json, values_to_json
-from sfumato._core.exact_numbers import exact
+from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, tiers_of
+from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, build_tiers
 from sfumato.mechanisms._subset_selection.levels.level_weights import LevelWeights
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 
@@ -45,7 +45,7 @@ class Design:
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The groups of each level, and the whole domain."""
-        return tiers_of([level.groups for level in self.levels])
+        return build_tiers([level.groups for level in self.levels])
 
     @cached_property
     def weighing(self) -> LevelWeights:
@@ -80,12 +80,12 @@ def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
     levels, lines = [], []
-    for number, each in enumerate(written["levels"]):
-        groups = tuple(map(int, each["groups"])) if number else tuple(range(len(domain)))
-        hold = exact(each["hold_probability"], "the chance that a set holds the true group")
-        selection = SubsetSelection.read(len(set(groups)), int(each["subset_size"]), hold, bound)
-        levels.append(Level(str(each["name"]), exact(each["share"], "a share"), groups, selection))
-        lines.append(tuple(exact(say, "the say of a level") for say in each["says"]))
+    for number, level_entry in enumerate(written["levels"]):
+        groups = tuple(map(int, level_entry["groups"])) if number else tuple(range(len(domain)))
+        hold = parse_exact(level_entry["hold_probability"], "the chance that a set holds the true group")
+        selection = SubsetSelection.read(len(set(groups)), int(level_entry["subset_size"]), hold, bound)
+        levels.append(Level(str(level_entry["name"]), parse_exact(level_entry["share"], "a share"), groups, selection))
+        lines.append(tuple(parse_exact(say, "the say of a level") for say in level_entry["says"]))
     if not levels or len(set(domain)) != len(domain) or len({level.name for level in levels}) != len(levels):
         raise ReleaseFormatError("the design's levels or domain are out of range.")
     if any(level.share <= 0 for level in levels) or sum(level.share for level in levels) != 1:

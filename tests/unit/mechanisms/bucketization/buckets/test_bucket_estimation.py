@@ -10,9 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato._records.tally import LINES, Holdings, Tally, certain_bounds
+from sfumato._records.tally import LINES, Holdings, Tally, compute_certain_bounds
 from sfumato.errors import InternalError
-from sfumato.mechanisms._bucketization.buckets.bucket_estimation import METHODS, Meeting, by_inverse, by_uniform
+from sfumato.mechanisms._bucketization.buckets.bucket_estimation import (
+    METHODS,
+    Meeting,
+    estimate_inverse,
+    estimate_uniform,
+)
 from single import Single, check_lines, counted
 
 Matrix = npt.NDArray[np.int64]
@@ -84,7 +89,7 @@ def test_certain_bounds_hold_under_every_pairing_of_several_buckets() -> None:
     matrix, selected = np.array([[2, 1, 1], [1, 2, 0], [0, 1, 2]]), [3, 1, 2]
     counts = [sum(each) for each in itertools.product(*map(pairings, matrix.tolist(), selected))]
     size, marked = matrix.sum(axis=1).astype(np.float64), matrix[:, 0].astype(np.float64)
-    assert certain_bounds(size, np.array(selected, dtype=np.float64), marked) == (min(counts), max(counts))
+    assert compute_certain_bounds(size, np.array(selected, dtype=np.float64), marked) == (min(counts), max(counts))
     for method in METHODS:
         (found,) = estimates(method, matrix, selected, [0])
         assert (found.least, found.most) == (min(counts), max(counts))
@@ -272,7 +277,7 @@ def test_a_shrunk_count_that_is_certain_is_that_number(selected: Sequence[int]) 
     assert (found.value, found.base) == (found.least, 0)
 
 
-@pytest.mark.parametrize("count", [by_uniform, by_inverse])
+@pytest.mark.parametrize("count", [estimate_uniform, estimate_inverse])
 def test_counting_without_what_the_buckets_hold_is_a_mistake_of_ours(count: object) -> None:
     assert callable(count)
     with pytest.raises(InternalError, match="what they hold"):

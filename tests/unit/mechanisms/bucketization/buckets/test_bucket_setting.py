@@ -11,8 +11,8 @@ from bucket_oracles import Request, can_be_filled, requests, seeded_requests, se
 from selection import examples
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
-from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, assign, blocking_set, is_valid
-from sfumato.mechanisms._bucketization.buckets.max_flow import largest_flow
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, assign, find_blocking_set, is_valid
+from sfumato.mechanisms._bucketization.buckets.max_flow import find_largest_flow
 
 SIXTH = [Fraction(1, 6)] * 10
 
@@ -52,7 +52,7 @@ def test_blocking_sets_lack_room() -> None:
         for setting in settings(problem.total, request.smallest, request.largest):
             if all(size in sizes for size, _ in setting) and not is_valid(problem, setting):
                 blocked += 1
-                assert _lacks_room(problem, setting, blocking_set(problem, setting))
+                assert _lacks_room(problem, setting, find_blocking_set(problem, setting))
     assert blocked > 500
 
 
@@ -87,7 +87,7 @@ def test_three_sizes_need_more_than_the_conditions_of_two(
     counts: list[int], caps: list[Fraction], setting: list[tuple[int, int]], blocking: tuple[int, ...]
 ) -> None:
     problem = pose(counts, caps, 1, setting[-1][0])
-    assert blocking_set(problem, Setting.of(setting)) == blocking
+    assert find_blocking_set(problem, Setting.of(setting)) == blocking
 
 
 def test_assign_refuses_a_setting_that_does_not_fit() -> None:
@@ -116,7 +116,7 @@ def test_the_flow_of_a_large_problem_is_largest() -> None:
     for _ in range(20):
         lanes = source.integers(0, 9, (40, 6)) * source.integers(0, 2, (40, 6))
         supplies, drains = source.integers(0, 20, 40), source.integers(0, 150, 6)
-        flow = largest_flow(supplies, lanes, drains)
+        flow = find_largest_flow(supplies, lanes, drains)
         assert (flow.sent >= 0).all()
         assert (flow.sent <= lanes).all()
         assert (flow.sent.sum(axis=1) <= supplies).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.mechanisms._bucketization.buckets import column_sorting
-from sfumato.mechanisms._bucketization.buckets.column_sorting import exchanges, sort_columns
+from sfumato.mechanisms._bucketization.buckets.column_sorting import list_exchanges, sort_columns
 
 
 @pytest.mark.parametrize("size", range(1, 17))
@@ -14,7 +14,7 @@ def test_exchanges_sort_all_columns_of_zeros_and_ones(size: int) -> None:
     """What sorts all of these sorts everything (Knuth 1973, theorem Z of section 5.3.4)."""
     rows = (np.arange(1 << size) >> np.arange(size)[:, None] & 1).astype(np.uint8)
     expected = np.sort(rows, axis=0)
-    for upper, lower in exchanges(size):
+    for upper, lower in list_exchanges(size):
         assert upper < lower
         rows[[upper, lower]] = np.minimum(rows[upper], rows[lower]), np.maximum(rows[upper], rows[lower])
     assert (rows == expected).all()

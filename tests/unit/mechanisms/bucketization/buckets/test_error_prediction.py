@@ -18,8 +18,8 @@ from sfumato.mechanisms._bucketization.buckets import bucket_estimation, error_p
 from sfumato.mechanisms._bucketization.buckets.bucket_estimation import METHODS
 from sfumato.mechanisms._bucketization.buckets.error_prediction import CountErrors
 from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal, deal_out
-from sfumato.mechanisms._bucketization.buckets.size_comparison import compared, foreseen
-from sfumato.mechanisms._bucketization.buckets.size_methods import MANY_VALUES, Choice, choices
+from sfumato.mechanisms._bucketization.buckets.size_comparison import predict_errors, rank_choices
+from sfumato.mechanisms._bucketization.buckets.size_methods import MANY_VALUES, Choice, list_choices
 
 DRAWS = Draws.unsafe_test_key("07" * 32)
 COUNTS = (420, 300, 260, 200, 180, 150, 120, 100, 80, 60, 40, 30, 20, 15, 15, 10)
@@ -51,7 +51,7 @@ def test_values_meet_as_often_as_in_the_buckets(deal: Deal, most_dense: int, mon
     """Of so few buckets all are looked at; in blocks that do not come out even."""
     monkeypatch.setattr(error_prediction, "MOST_DENSE", most_dense)
     monkeypatch.setattr(error_prediction, "BLOCK", 7)
-    choice = choices(COUNTS, caps_of(COUNTS, 2, "1/20"))["optimal", 2]
+    choice = list_choices(COUNTS, caps_of(COUNTS, 2, "1/20"))["optimal", 2]
     dealing = deal_out(choice.assignment, choice.floors, deal, DRAWS, "test")
     held = np.concatenate(list(dealing.holdings()))
     weights = (held / dealing.sizes[:, None]).T @ held
@@ -61,11 +61,11 @@ def test_values_meet_as_often_as_in_the_buckets(deal: Deal, most_dense: int, mon
 @pytest.mark.parametrize("deal", Deal)
 def test_variances_grow_alike_by_the_inverse_and_by_directions(deal: Deal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where buckets are alike, and tell nothing of some values."""
-    found = choices(COUNTS, caps_of(COUNTS, 2, "1/20"))
-    inverted = {way: foreseen(COUNTS, choice, deal).growth for way, choice in found.items()}
+    found = list_choices(COUNTS, caps_of(COUNTS, 2, "1/20"))
+    inverted = {way: predict_errors(COUNTS, choice, deal).growth for way, choice in found.items()}
     monkeypatch.setattr(bucket_estimation, "LARGEST_INVERSE", 0)
     for way, choice in found.items():
-        assert inverted[way] == pytest.approx(foreseen(COUNTS, choice, deal).growth, rel=1e-8)
+        assert inverted[way] == pytest.approx(predict_errors(COUNTS, choice, deal).growth, rel=1e-8)
     is_lost = [np.isinf(each).any() for each in inverted.values()]
     assert any(is_lost)
     assert not all(is_lost)
@@ -85,7 +85,7 @@ def test_what_is_chosen_for_known_counts_stays(  # noqa: PLR0913, PLR0917 - a ca
 ) -> None:
     """Found when each bucket that is looked at was listed by itself, and their matrix multiplied as a sparse one."""
     counts = tuple(most // rank for rank in range(1, values + 1))
-    best, *_ = compared(counts, choices(counts, caps_of(counts, factor, offset)), Deal.MIXED)
+    best, *_ = rank_choices(counts, list_choices(counts, caps_of(counts, factor, offset)), Deal.MIXED)
     assert ((best.sizes, best.least), best.setting.pairs) == (way, setting)
 
 
@@ -130,7 +130,7 @@ def test_counts_are_off_as_far_as_predicted(method: str) -> None:
 
 def test_buckets_that_tell_nothing_have_the_largest_error_and_no_surprise() -> None:
     """One bucket: nothing is told, and the error is what the number of records allows."""
-    choice = choices([6, 6], [Fraction(1, 2)] * 2, smallest=12, largest=12)["optimal", 12]
+    choice = list_choices([6, 6], [Fraction(1, 2)] * 2, smallest=12, largest=12)["optimal", 12]
     found = errors_of(choice, (6, 6))
     assert np.isinf(found.growth).all()
     assert np.isfinite(found.score)
@@ -141,7 +141,7 @@ def test_buckets_that_tell_nothing_have_the_largest_error_and_no_surprise() -> N
 def test_some_of_the_buckets_foresee_what_all_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last three values are in large buckets alone, where a few tell them apart."""
     counts = tuple(50 * count for count in COUNTS)
-    choice = choices(counts, caps_of(counts, 4, "1/20"))["two", 12]
+    choice = list_choices(counts, caps_of(counts, 4, "1/20"))["two", 12]
     whole = errors_of(choice, counts).growth[:-3]
     monkeypatch.setattr(error_prediction, "LEAST_BUCKETS", 400)
     assert errors_of(choice, counts).growth[:-3] == pytest.approx(whole, rel=0.1)
@@ -156,7 +156,7 @@ def test_auto_takes_the_way_with_the_smallest_error() -> None:
     ways = plan.ways
     assert [way.score for way in ways] == sorted(way.score for way in ways)
     assert plan.choice.assignment.setting == ways[0].setting
-    in_turn = foreseen(COUNTS, plan.choice, Deal.ROUND_ROBIN)
+    in_turn = predict_errors(COUNTS, plan.choice, Deal.ROUND_ROBIN)
     assert in_turn.score > 2 * ways[0].score  # dealt in turn, buckets are alike
     least = next(way for way in ways if way.sizes == "optimal")
     assert least.setting.loss == plan.choice.bound < plan.choice.loss
@@ -182,7 +182,7 @@ def test_a_way_is_found_again_by_its_own_options() -> None:
 
 def test_many_values_are_planned_without_the_search_for_the_least_loss() -> None:
     counts = (7,) * MANY_VALUES
-    found = choices(counts, caps_of(counts, 2, "1/20"))
+    found = list_choices(counts, caps_of(counts, 2, "1/20"))
     assert "optimal" not in {method for method, _ in found}
     (bound,) = {choice.bound for choice in found.values()}
     assert all(bound <= choice.loss for choice in found.values())
@@ -191,35 +191,36 @@ def test_many_values_are_planned_without_the_search_for_the_least_loss() -> None
 def test_the_optimum_is_taken_where_two_sizes_are_too_few() -> None:
     """8 records that need three sizes: ways by two sizes find nothing."""
     counts, caps = (1, 1, 2, 4), (Fraction(2, 5), Fraction(1, 3), Fraction(1), Fraction(4, 5))
-    found = choices(counts, caps, smallest=1, largest=3)
+    found = list_choices(counts, caps, smallest=1, largest=3)
     assert found
-    assert compared(counts, found, Deal.MIXED)
+    assert rank_choices(counts, found, Deal.MIXED)
 
 
 @pytest.mark.slow
 def test_the_plan_says_where_shrunk_is_closer() -> None:
     least, best = planned(buckets.Sizes.OPTIMAL), planned(buckets.Sizes.AUTO)
-    (said,) = [each for each in buckets.remarks(least) if each.code == "shrunk-is-closer"]
+    (said,) = [each for each in buckets.list_remarks(least) if each.code == "shrunk-is-closer"]
     assert "--method shrunk" in str(said)
     assert said.numbers["shrunk"] < 0.7 * said.numbers["default"]
     assert said == next(
-        each for each in buckets.remarks(planned(buckets.Sizes.OPTIMAL, "3c")) if each.code == "shrunk-is-closer"
+        each for each in buckets.list_remarks(planned(buckets.Sizes.OPTIMAL, "3c")) if each.code == "shrunk-is-closer"
     )
     for plan in (least, best):
-        expected = foreseen(COUNTS, plan.choice, plan.deal)
+        expected = predict_errors(COUNTS, plan.choice, plan.deal)
         default, shrunk = expected.inverse_errors[0], expected.shrunk_errors[0]
-        codes = {each.code for each in buckets.remarks(plan)}
+        codes = {each.code for each in buckets.list_remarks(plan)}
         assert ("shrunk-is-closer" in codes) == (shrunk.by_records < 0.7 * default.by_records)
 
 
 @pytest.mark.parametrize("deal", Deal)
 def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(deal: Deal) -> None:
     plan = planned(buckets.Sizes.MULTI, deal=deal)
-    said = [each for each in buckets.remarks(plan) if each.code == "dealt-alike"]
+    said = [each for each in buckets.list_remarks(plan) if each.code == "dealt-alike"]
     assert len(said) == (deal is Deal.ROUND_ROBIN)
     for each in said:
         in_turn, mixed = (
-            foreseen(COUNTS, plan.choice, way).inverse_errors[0].by_records for way in (Deal.ROUND_ROBIN, Deal.MIXED)
+            predict_errors(COUNTS, plan.choice, way).inverse_errors[0].by_records
+            for way in (Deal.ROUND_ROBIN, Deal.MIXED)
         )
         assert each.numbers == {"in_turn": in_turn, "mixed": mixed}
         assert "in mixed buckets, which keep the same caps." in str(each)
@@ -228,16 +229,16 @@ def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(de
 def test_the_plan_says_nothing_of_a_gain_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "WORTH_SAYING", 0.0)
     plan = planned(buckets.Sizes.MULTI, deal=Deal.ROUND_ROBIN)
-    assert not {each.code for each in buckets.remarks(plan)} & {"dealt-alike", "shrunk-is-closer"}
+    assert not {each.code for each in buckets.list_remarks(plan)} & {"dealt-alike", "shrunk-is-closer"}
 
 
 @pytest.mark.slow
 def test_rare_values_are_not_given_up_for_frequent_ones() -> None:
     """Forty rare values need large buckets: where few are large, these are all alike, and tell nothing of them."""
     counts = (3000, 2500, 2000, 1500, 1000, 800, *[4] * 40)
-    found = choices(counts, caps_of(counts, 4, "1/30"))
-    expected = {way: foreseen(counts, choice, Deal.MIXED) for way, choice in found.items()}
-    best = compared(counts, found, Deal.MIXED)[0]
+    found = list_choices(counts, caps_of(counts, 4, "1/30"))
+    expected = {way: predict_errors(counts, choice, Deal.MIXED) for way, choice in found.items()}
+    best = rank_choices(counts, found, Deal.MIXED)[0]
     taken, least_loss = expected[best.sizes, best.least], expected["optimal", 2]
     assert (np.isinf(taken.growth).sum(), np.isinf(least_loss.growth).sum()) == (0, 40)
     assert taken.inverse_errors[0].by_records > least_loss.inverse_errors[0].by_records

@@ -13,9 +13,9 @@ from selection import examples
 from sfumato.mechanisms._bucketization.buckets.branch_and_bound import Search
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, NoCombination, NothingFits, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import is_valid
-from sfumato.mechanisms._bucketization.buckets.capacity_cuts import single_values
-from sfumato.mechanisms._bucketization.buckets.least_loss import optimal, smallest_largest
-from sfumato.mechanisms._bucketization.buckets.relaxation import Box, Point, proven_bound, relax
+from sfumato.mechanisms._bucketization.buckets.capacity_cuts import make_single_value_cuts
+from sfumato.mechanisms._bucketization.buckets.least_loss import find_least_maximum, find_optimal_setting
+from sfumato.mechanisms._bucketization.buckets.relaxation import Box, Point, prove_lower_bound, relax
 from sfumato.mechanisms._bucketization.buckets.size_methods import choose
 
 
@@ -28,9 +28,9 @@ def _check(request: Request, problem: Problem) -> None:
     best = _best(problem, request)
     if best is None:
         with pytest.raises(Blocked):
-            optimal(problem)
+            find_optimal_setting(problem)
         return
-    found = optimal(problem)
+    found = find_optimal_setting(problem)
     assert is_valid(problem, found.setting)
     assert (found.setting.loss, found.bound) == (best, best)
 
@@ -68,10 +68,10 @@ def test_any_prices_prove_a_bound() -> None:
     for request, problem in seeded_requests(seed=14, number=100):
         best = _best(problem, request)
         if best is not None:
-            cuts = single_values(problem)
+            cuts = make_single_value_cuts(problem)
             prices = source.uniform(0, 5, len(cuts.needs))
             point = Point(np.zeros(len(problem.sizes)), prices, float(source.uniform(-5, 5)))
-            assert proven_bound(problem, cuts, Box.of(problem), point) <= best
+            assert prove_lower_bound(problem, cuts, Box.of(problem), point) <= best
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_the_smallest_maximum_is_where_feasibility_begins() -> None:
                 )
                 is not None
             ]
-            found = smallest_largest(request.counts, request.caps, request.smallest, request.largest)
+            found = find_least_maximum(request.counts, request.caps, request.smallest, request.largest)
             assert found == (wider[0] if wider else None)
             checked += 1
     assert checked >= 5

@@ -13,7 +13,7 @@ import pytest
 import scipy.optimize
 
 from command_line import succeed
-from sfumato.mechanisms._bucketization.buckets.mute_solver import silenced
+from sfumato.mechanisms._bucketization.buckets.mute_solver import silence_output
 
 
 def chat() -> None:
@@ -23,14 +23,14 @@ def chat() -> None:
 
 
 def test_what_c_prints_is_not_heard(capfd: pytest.CaptureFixture[str]) -> None:
-    with silenced():
+    with silence_output():
         chat()
     os.write(1, b"heard")
     assert capfd.readouterr().out == "heard"
 
 
 def test_output_is_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ZeroDivisionError), silenced():
+    with pytest.raises(ZeroDivisionError), silence_output():
         raise ZeroDivisionError
     os.write(1, b"heard")
     assert capfd.readouterr().out == "heard"

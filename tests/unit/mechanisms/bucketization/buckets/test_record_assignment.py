@@ -10,10 +10,15 @@ import pytest
 from bucket_cases import CASES, EDU_LIKE_300000, Case, linear_caps
 from bucket_oracles import seeded_requests
 from sfumato.mechanisms._bucketization.buckets import record_assignment as module
-from sfumato.mechanisms._bucketization.buckets.anatomy_groups import anatomy
+from sfumato.mechanisms._bucketization.buckets.anatomy_groups import build_anatomy_buckets
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting
-from sfumato.mechanisms._bucketization.buckets.record_assignment import Dealing, mixed, round_robin, tranches_of
+from sfumato.mechanisms._bucketization.buckets.record_assignment import (
+    Dealing,
+    deal_tranches,
+    divide_into_tranches,
+    round_robin,
+)
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice, choose
 
@@ -27,8 +32,8 @@ def _round_robin(assignment: Assignment, floors: Integers) -> Dealing:
 
 def _mixed(assignment: Assignment, floors: Integers) -> Dealing:
     source = np.random.default_rng(17)
-    tranches = tranches_of(assignment.setting, len(floors))
-    return mixed(assignment, floors, tranches, np.array([source.permutation(len(floors)) for _ in tranches]))
+    tranches = divide_into_tranches(assignment.setting, len(floors))
+    return deal_tranches(assignment, floors, tranches, np.array([source.permutation(len(floors)) for _ in tranches]))
 
 
 DEALERS = [pytest.param(_round_robin, id="round robin"), pytest.param(_mixed, id="mixed")]
@@ -135,10 +140,10 @@ def test_mixed_buckets_differ_and_round_robin_buckets_look_alike() -> None:
 
 def test_other_orders_deal_other_buckets() -> None:
     choice = choose([30, 30, 30, 30, 30], [Fraction(2, 5)] * 5, "one", smallest=5, largest=5)
-    tranches = tranches_of(choice.assignment.setting, 5)
+    tranches = divide_into_tranches(choice.assignment.setting, 5)
     source = np.random.default_rng(20)
     dealings = [
-        mixed(choice.assignment, choice.floors, tranches, np.array([source.permutation(5) for _ in tranches]))
+        deal_tranches(choice.assignment, choice.floors, tranches, np.array([source.permutation(5) for _ in tranches]))
         for _ in range(2)
     ]
     first, second = (np.concatenate(list(dealing.holdings())) for dealing in dealings)
@@ -147,7 +152,7 @@ def test_other_orders_deal_other_buckets() -> None:
 
 def test_tranches_keep_the_buckets_and_fit_into_memory() -> None:
     setting = Setting.of([(size, 1000 * size + 3) for size in range(2, 50)])
-    tranches = tranches_of(setting, 3200)
+    tranches = divide_into_tranches(setting, 3200)
     assert Setting.of((tranche.size, tranche.buckets) for tranche in tranches) == setting
     assert len(tranches) * 3200 <= 2**22
 
@@ -155,7 +160,7 @@ def test_tranches_keep_the_buckets_and_fit_into_memory() -> None:
 @pytest.mark.parametrize(("counts", "diversity"), [([3, 3, 3, 1], 3), ([5, 5, 5, 5, 3], 4), ([1] * 7, 5), ([2] * 5, 4)])
 @pytest.mark.parametrize("dealer", DEALERS)
 def test_anatomy_gives_every_bucket_enough_different_values(counts: list[int], diversity: int, dealer: Dealer) -> None:
-    problem, assignment = anatomy(counts, diversity)
+    problem, assignment = build_anatomy_buckets(counts, diversity)
     held = _dealt(counts, dealer(assignment, problem.floors))
     assert held.max() == 1
     assert held.sum(axis=1).min() >= diversity
@@ -169,7 +174,7 @@ def test_anatomy_of_random_tables() -> None:
         if not sum(counts):
             continue
         diversity = sum(counts) // max(counts)
-        problem, assignment = anatomy(counts, diversity)
+        problem, assignment = build_anatomy_buckets(counts, diversity)
         held = _dealt(counts, _mixed(assignment, problem.floors))
         assert held.max() == 1
         assert held.sum(axis=1).min() >= diversity
@@ -177,4 +182,4 @@ def test_anatomy_of_random_tables() -> None:
 
 def test_anatomy_names_the_value_that_is_too_frequent() -> None:
     with pytest.raises(Blocked, match="one value holds 4/7 of the records, above its cap 1/2"):
-        anatomy([3, 4], 2)
+        build_anatomy_buckets([3, 4], 2)

@@ -12,7 +12,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
     NothingFits,
     pose,
 )
-from sfumato.mechanisms._bucketization.buckets.share_caps import floors, largest_share, least_size
+from sfumato.mechanisms._bucketization.buckets.share_caps import compute_floors, largest_share, least_size
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from sfumato.mechanisms._bucketization.buckets.share_caps import floors, largest
 )
 def test_floors_are_exact_where_doubles_are_not(cap: str, size: int, floor: int) -> None:
     assert largest_share(Fraction(cap), size) == floor
-    assert floors([Fraction(cap)], [size]).tolist() == [[floor]]
+    assert compute_floors([Fraction(cap)], [size]).tolist() == [[floor]]
 
 
 def test_least_size_is_the_smallest_with_a_positive_floor() -> None:

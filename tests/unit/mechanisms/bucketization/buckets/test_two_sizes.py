@@ -8,9 +8,14 @@ import pytest
 from bucket_oracles import seeded_requests, settings
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
-from sfumato.mechanisms._bucketization.buckets.one_size import one_size
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
-from sfumato.mechanisms._bucketization.buckets.two_sizes import Trades, fillable, pairs_of, two_sizes
+from sfumato.mechanisms._bucketization.buckets.one_size import find_best_size
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import (
+    Trades,
+    count_fillable_buckets,
+    find_best_two_sizes,
+    list_pairs,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,14 +34,14 @@ from sfumato.mechanisms._bucketization.buckets.two_sizes import Trades, fillable
     ],
 )
 def test_pairs_that_hold_exactly_the_records(total: int, small: int, large: int, row: Trades | None) -> None:
-    assert pairs_of(total, small, large) == row
+    assert list_pairs(total, small, large) == row
 
 
 def test_pairs_are_all_there_are() -> None:
     for total in range(40):
         for small in range(1, 7):
             for large in range(small + 1, 9):
-                row = pairs_of(total, small, large)
+                row = list_pairs(total, small, large)
                 steps = range(row.steps + 1) if row else range(0)
                 found = [(row.first - t * row.given, row.second + t * row.taken) for t in steps] if row else []
                 every = [(a, b) for b in range(total + 1) for a in range(total + 1) if a * small + b * large == total]
@@ -52,7 +57,7 @@ def test_fillable_is_where_filling_stops() -> None:
                 int(np.minimum(floors * b, problem.counts).sum()) >= size * b for b in range(problem.total // size + 2)
             ]
             assert can == sorted(can, reverse=True)
-            assert fillable(problem)[column] == can.index(False) - 1
+            assert count_fillable_buckets(problem)[column] == can.index(False) - 1
 
 
 def _best(problem: Problem, found: list[Setting], most: int) -> int | None:
@@ -64,7 +69,7 @@ def _best(problem: Problem, found: list[Setting], most: int) -> int | None:
 def test_one_and_two_sizes_are_the_best_of_all() -> None:
     for request, problem in seeded_requests(seed=9, number=500):
         every = list(settings(problem.total, request.smallest, request.largest))
-        for method, most in ((one_size, 1), (two_sizes, 2)):
+        for method, most in ((find_best_size, 1), (find_best_two_sizes, 2)):
             try:
                 got: int | None = method(problem).loss
             except Blocked:
@@ -76,11 +81,11 @@ def test_top_down_is_valid_and_no_worse_than_two_sizes() -> None:
     tried = 0
     for _, problem in seeded_requests(seed=10, number=300):
         try:
-            start = two_sizes(problem)
+            start = find_best_two_sizes(problem)
         except Blocked:
             continue
         tried += 1
-        setting = top_down(problem)
+        setting = split_top_down(problem)
         assert is_valid(problem, setting)
         assert setting.loss <= start.loss
     assert tried > 200
@@ -89,15 +94,15 @@ def test_top_down_is_valid_and_no_worse_than_two_sizes() -> None:
 def test_two_sizes_may_be_too_few() -> None:
     """A table of 9 records: only one bucket each of 2, 3 and 4."""
     problem = pose([1, 3, 5], [Fraction(1, 4), Fraction(7, 9), Fraction(2, 3)], 2, 4)
-    for method in (two_sizes, top_down):
+    for method in (find_best_two_sizes, split_top_down):
         with pytest.raises(Blocked, match="finds no buckets within the caps; use 'optimal'"):
             method(problem)
 
 
 def test_all_buckets_of_the_largest_size_are_found() -> None:
     """The smallest table on which the thesis' Program 5.3 returns nothing (docs/errata.md)."""
-    assert two_sizes(pose([1, 1], [Fraction(1), Fraction(1, 2)], 1, 2)).pairs == ((2, 1),)
+    assert find_best_two_sizes(pose([1, 1], [Fraction(1), Fraction(1, 2)], 1, 2)).pairs == ((2, 1),)
 
 
 def test_one_possible_size_is_tried() -> None:
-    assert two_sizes(pose([3, 3], [Fraction(1, 2)] * 2, 2, 2)).pairs == ((2, 3),)
+    assert find_best_two_sizes(pose([3, 3], [Fraction(1, 2)] * 2, 2, 2)).pairs == ((2, 3),)

@@ -15,13 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._core.arrays import Words
+from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import Values
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, fallen, reached
+from sfumato._verify.reference_distributions.sub_table_distribution import (
+    CellLaw,
+    compute_lowered_belief,
+    compute_raised_belief,
+)
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError, SpecError
 from sfumato.mechanisms._randomized_response import fine_grain
 from sfumato.mechanisms._randomized_response.fine_grain import FINEST, Objective, Options
@@ -77,9 +81,9 @@ def _assert_kept(plan: fine_grain.Plan) -> None:
     law = CellLaw.of(range(len(plan.kept)), plan.published.retentions)
     for value, bound in enumerate(plan.bounds):
         if bound is not None:
-            assert reached(bound.prior, law.rise(value)) <= bound.posterior
+            assert compute_raised_belief(bound.prior, law.rise(value)) <= bound.posterior
             if plan.options.direction is Direction.BOTH:
-                assert fallen(bound.posterior, law.fall(value)) >= bound.prior
+                assert compute_lowered_belief(bound.posterior, law.fall(value)) >= bound.prior
 
 
 @every_choice
@@ -235,7 +239,7 @@ class EveryOutcome:
     def stream(self, purpose: str) -> EveryOutcome:
         return self
 
-    def integers(self, first_row: int, rows: int, bound: Words) -> Words:
+    def integers(self, first_row: int, rows: int, bound: RandomBits) -> RandomBits:
         assert set(bound.tolist()) == {rows}, "one row for each outcome"
         return np.arange(rows, dtype=np.uint64)
 
@@ -291,7 +295,7 @@ def _matrix(plan: fine_grain.Plan) -> np.ndarray:
 
 @pytest.mark.parametrize("plan", [PAPER, SKEWED], ids=["one never kept", "all kept"])
 def test_weights_are_the_inverse_of_the_law(plan: fine_grain.Plan) -> None:
-    written = fine_grain.weights(plan.published)
+    written = fine_grain.make_weights(plan.published)
     assert written is not None
     size = len(plan.kept)
     inverse = np.linalg.inv(_matrix(plan))
@@ -303,12 +307,12 @@ def test_weights_are_the_inverse_of_the_law(plan: fine_grain.Plan) -> None:
 def test_weights_of_a_large_domain_are_not_written_out() -> None:
     size = fine_grain.MOST_WEIGHTS + 1
     plan = _plan([1] * size, _limits("3", *["4"] * (size - 1)), Options(objective=Objective.AGGREGATE))
-    assert fine_grain.weights(plan.published) is None
+    assert fine_grain.make_weights(plan.published) is None
 
 
 @given(st.lists(st.integers(0, 100), min_size=6, max_size=6), st.integers(0, 5))
 def test_weights_summed_over_the_rows_are_the_estimate(counts: list[int], value: int) -> None:
-    written = fine_grain.weights(SKEWED.published)
+    written = fine_grain.make_weights(SKEWED.published)
     assert written is not None
     weights = written["weight"].reshape(6, 6)[value]
     assert _counted(SKEWED, counts, [value]).value == pytest.approx(weights @ counts, rel=1e-6, abs=1e-6)
@@ -329,7 +333,7 @@ def test_the_variance_of_planning_is_that_of_the_table(plan: fine_grain.Plan) ->
     matrix = _matrix(plan)
     inverse = np.linalg.inv(matrix)
     exact = counts @ (matrix @ inverse**2 - (matrix @ inverse) ** 2)
-    assert fine_grain.variances(plan, np.full(len(counts), counts.sum()), counts) == pytest.approx(exact)
+    assert fine_grain.predict_variances(plan, np.full(len(counts), counts.sum()), counts) == pytest.approx(exact)
 
 
 def test_all_values_are_every_row_and_no_value_is_none() -> None:
@@ -344,7 +348,7 @@ def test_no_rows_are_zero_and_certain() -> None:
 
 
 def test_a_release_shows_one_value_of_the_domain() -> None:
-    shown = fine_grain.shown(SKEWED.published)
+    shown = fine_grain.make_encoding(SKEWED.published)
     assert isinstance(shown, Values)
     assert (shown.symbols.tolist(), shown.cells) == (list(range(6)), None)
 
@@ -428,20 +432,20 @@ def test_explain_tells_no_error_where_nothing_can_be_counted() -> None:
 
 def test_explain_tells_the_mean_error_of_the_shares() -> None:
     counts = np.array(SKEWED.histogram.counts, dtype=float)
-    deviations = np.sqrt(fine_grain.variances(SKEWED, np.full(6, 100.0), counts))
+    deviations = np.sqrt(fine_grain.predict_variances(SKEWED, np.full(6, 100.0), counts))
     expected = math.sqrt(2 / math.pi) * deviations.mean() / 100
     assert fine_grain.explain(SKEWED)["aggregate_error"] == pytest.approx(expected)
 
 
 def _remark(plan: fine_grain.Plan, words: str) -> str:
-    (found,) = [said for said in map(str, fine_grain.remarks(plan)) if words in said]
+    (found,) = [said for said in map(str, fine_grain.list_remarks(plan)) if words in said]
     return found
 
 
 def test_values_without_a_bound_are_named() -> None:
     plan = _plan((5, 3, 2), _limits("-", "4", "2"))
     assert "'value 0'" in _remark(plan, "without a bound")
-    assert not any("without a bound" in said for said in map(str, fine_grain.remarks(SKEWED)))
+    assert not any("without a bound" in said for said in map(str, fine_grain.list_remarks(SKEWED)))
 
 
 def test_only_some_of_many_values_are_named() -> None:
@@ -451,18 +455,18 @@ def test_only_some_of_many_values_are_named() -> None:
 
 def test_values_that_are_never_kept_are_named() -> None:
     assert "'value 0'" in _remark(PAPER, "never kept")
-    assert not any("never kept" in said for said in map(str, fine_grain.remarks(SKEWED)))
+    assert not any("never kept" in said for said in map(str, fine_grain.list_remarks(SKEWED)))
 
 
 def test_a_direction_that_lets_beliefs_fall_is_remarked_upon() -> None:
     assert "--direction both" in _remark(SKEWED, "not from falling")
     both = _plan((50, 20, 12), _limits("12", "9", "7"), Options(Direction.BOTH, Objective.AGGREGATE))
-    assert fine_grain.remarks(both) == []
+    assert fine_grain.list_remarks(both) == []
 
 
 def test_promise_states_the_numbers_of_each_value() -> None:
     limits = [BreachBound("1/10", "1/7"), BreachBound("1/8", "18/25"), None]
-    promise = fine_grain.promise(_plan((1, 1, 1), limits).published)
+    promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).published)
     for words in ("'value 0' 1/10 and 1/7, odds 1.5 times; ", "'value 1' 1/8 and 18/25, odds 18 times."):
         assert words in promise
     assert promise.endswith(" Without a bound, and so not protected: 'value 2'.")
@@ -473,7 +477,7 @@ def test_promise_of_a_share_that_was_rounded_to_nothing_is_its_factor_alone() ->
     millionths of it.
     """
     limits = [BreachBound("1/1000000000", "1/250000000"), BreachBound("1/5", "4/5"), None]
-    promise = fine_grain.promise(_plan((1, 1, 1), limits).published)
+    promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).published)
     assert "The bounds: 'value 0' odds just over 4 times; 'value 1' 1/5 and 4/5, odds 16 times." in promise
     assert "1000000000" not in promise
     assert "single values, not for statements about several" in promise
@@ -482,7 +486,7 @@ def test_promise_of_a_share_that_was_rounded_to_nothing_is_its_factor_alone() ->
 
 def test_promise_says_whether_beliefs_may_fall() -> None:
     upward, both = (
-        fine_grain.promise(_plan((1, 1), _limits("3", "4"), Options(direction)).published)
+        fine_grain.state_guarantee(_plan((1, 1), _limits("3", "4"), Options(direction)).published)
         for direction in (Direction.UPWARD, Direction.BOTH)
     )
     assert "not promised that a chance does not fall" in upward
@@ -490,7 +494,7 @@ def test_promise_says_whether_beliefs_may_fall() -> None:
 
 
 def test_promise_of_many_bounds_names_some() -> None:
-    promise = fine_grain.promise(_plan((1,) * 8, _limits(*["3"] * 8)).published)
+    promise = fine_grain.state_guarantee(_plan((1,) * 8, _limits(*["3"] * 8)).published)
     assert "'value 4'" in promise
     assert "'value 5'" not in promise
     assert "and 3 more in the design" in promise

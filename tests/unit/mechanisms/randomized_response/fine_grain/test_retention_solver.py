@@ -15,15 +15,19 @@ from scipy.optimize import linprog
 
 from selection import examples
 from sfumato.errors import InternalError
-from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import Candidate, Direction, Ladder
+from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import (
+    AmplificationOrder,
+    Candidate,
+    Direction,
+)
 from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import (
     aggregate,
+    find_violation,
     record_utility,
     solve,
     total_variance,
-    violation,
 )
-from sfumato.mechanisms._randomized_response.fine_grain.shadow_prices import shadow_prices
+from sfumato.mechanisms._randomized_response.fine_grain.shadow_prices import compute_shadow_prices
 
 BOTH, UPWARD = Direction.BOTH, Direction.UPWARD
 
@@ -286,7 +290,7 @@ def test_optimum_is_never_worse_than_uniform_perturbation(
 ) -> None:
     counts, bounds = problem
     uniform = [_uniform(bounds)] * len(counts)
-    assert violation(bounds, uniform, direction) is None
+    assert find_violation(bounds, uniform, direction) is None
     assert record_utility(counts, solve(counts, bounds, direction)) >= record_utility(counts, uniform)
 
 
@@ -368,7 +372,7 @@ def test_violation_agrees_with_every_single_constraint(
 ) -> None:
     _, bounds = problem
     retentions = anything[: len(bounds)]
-    found = violation(bounds, retentions, direction)
+    found = find_violation(bounds, retentions, direction)
     assert (found is None) == _meets_demands(bounds, retentions, direction)
     if found is not None:
         bound = _pair_bound(bounds, *found, direction)
@@ -384,7 +388,7 @@ def test_violation_is_found_just_beyond_the_boundary(
     counts, bounds = problem
     raised = [retention * (1 - Fraction(1, 10**30)) for retention in solve(counts, bounds, direction)]
     raised[place % len(raised)] *= 1 + Fraction(2, 10**30)
-    assert (violation(bounds, raised, direction) is None) == _meets_demands(bounds, raised, direction)
+    assert (find_violation(bounds, raised, direction) is None) == _meets_demands(bounds, raised, direction)
 
 
 # ------------------------------------------------------------------------------------------------------- shadow prices
@@ -408,7 +412,7 @@ def test_shadow_price_is_the_gain_of_a_slightly_larger_bound(
     counts, bounds = problem
     retentions = solve(counts, bounds, direction)
     utility, step = record_utility(counts, retentions), Fraction(1, 10**12)
-    prices = shadow_prices(counts, bounds, retentions, direction)
+    prices = compute_shadow_prices(counts, bounds, retentions, direction)
     for value, bound in enumerate(bounds):
         if bound is None:
             assert prices[value] == 0
@@ -427,7 +431,7 @@ def test_shadow_prices_of_the_paper_name_the_value_that_hinders(direction: Direc
     """
     shares, bounds = _exact(CASES["example of the paper"].shares), _bounds(CASES["example of the paper"].amplifications)
     retentions = solve(shares, bounds, direction)
-    assert shadow_prices(shares, bounds, retentions, direction) == pytest.approx([price, 0, 0, 0])
+    assert compute_shadow_prices(shares, bounds, retentions, direction) == pytest.approx([price, 0, 0, 0])
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -435,13 +439,13 @@ def test_shadow_prices_take_retentions_that_were_rounded_down(direction: Directi
     counts, bounds = [5, 2, 1], _bounds("12 5 3")
     retentions = solve(counts, bounds, direction)
     rounded = [Fraction(math.floor(retention * 1000), 1000) for retention in retentions]
-    prices = shadow_prices(counts, bounds, retentions, direction)
-    assert shadow_prices(counts, bounds, rounded, direction) == prices
+    prices = compute_shadow_prices(counts, bounds, retentions, direction)
+    assert compute_shadow_prices(counts, bounds, rounded, direction) == prices
 
 
 def test_shadow_prices_of_other_retentions_are_our_mistake() -> None:
     with pytest.raises(InternalError, match="does not find"):
-        shadow_prices([1, 1], _bounds("2 3"), [Fraction(1), Fraction(1)], UPWARD)
+        compute_shadow_prices([1, 1], _bounds("2 3"), [Fraction(1), Fraction(1)], UPWARD)
 
 
 # ---------------------------------------------------------------------------------------------------- aggregate utility
@@ -497,7 +501,7 @@ def test_aggregate_keeps_every_value_and_meets_every_demand(
     counts, bounds = problem
     retentions = aggregate(counts, bounds, direction)
     assert min(retentions) > 0 or (len(counts) == 2 and max(retentions) > 0)  # of two values, one tells both
-    assert violation(bounds, retentions, direction) is None
+    assert find_violation(bounds, retentions, direction) is None
 
 
 @pytest.mark.slow
@@ -582,9 +586,9 @@ def test_no_retentions_of_three_values_on_a_grid_are_better(counts: list[int], b
     limits = _bounds(bounds)
     found = total_variance(counts, aggregate(counts, limits, UPWARD))
     assert found <= _best_on_a_grid(counts, limits, UPWARD) * 1.001
-    ladder = Ladder.of(counts, limits, UPWARD)
+    ladder = AmplificationOrder.of(counts, limits, UPWARD)
     curve = [ladder.retentions(Candidate(ladder.end * Fraction(part, 1000))) for part in range(1, 1000)]
-    kept = [each for each in curve if min(each) > 0 and violation(limits, each, UPWARD) is None]
+    kept = [each for each in curve if min(each) > 0 and find_violation(limits, each, UPWARD) is None]
     assert min(total_variance(counts, each) for each in kept) >= found * gain
 
 
@@ -607,7 +611,7 @@ def test_large_domains_are_solved(direction: Direction) -> None:
     """No other level has a higher utility, by an evaluation in floats that shares nothing with the solver."""
     counts, bounds = _large_problem()
     retentions = solve(counts, bounds, direction)
-    assert violation(bounds, retentions, direction) is None
+    assert find_violation(bounds, retentions, direction) is None
     assert min(retentions) >= 0
     best = _best_of_many_levels(counts, bounds, direction)
     assert best * (1 - 1e-12) <= float(record_utility(counts, retentions)) <= best * (1 + 1e-4)
@@ -632,7 +636,7 @@ def _best_of_many_levels(counts: Sequence[int], bounds: Sequence[Fraction | None
 @pytest.mark.slow
 def test_large_domains_have_prices_and_aggregates() -> None:
     counts, bounds = _large_problem()
-    prices = shadow_prices(counts, bounds, solve(counts, bounds, UPWARD), UPWARD)
+    prices = compute_shadow_prices(counts, bounds, solve(counts, bounds, UPWARD), UPWARD)
     assert prices[:2] == (0, 0)
     assert max(prices) > 0
-    assert violation(bounds, aggregate(counts, bounds, UPWARD), UPWARD) is None
+    assert find_violation(bounds, aggregate(counts, bounds, UPWARD), UPWARD) is None

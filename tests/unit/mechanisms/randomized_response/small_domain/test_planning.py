@@ -12,17 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import InfeasibleError, InternalError
-from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, Group, balance, protected_places
+from sfumato.mechanisms._randomized_response.small_domain.balancing import (
+    Balanced,
+    Group,
+    balance,
+    find_protected_places,
+)
 from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
-    cell,
     error_bound,
-    merged_by_bound,
-    merged_by_variance,
+    merge_by_bound,
+    merge_by_variance,
+    merge_groups,
     total_variance,
 )
-from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
+from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
 
 EXAMPLE = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
 Counts = tuple[int, ...]
@@ -62,7 +67,7 @@ def _partly_protected(draw: st.DrawFn) -> Table:
     """Counts, and the places up to the share of one of them: exactly at the limit is the normal case."""
     counts = draw(_counts(2))
     limit = draw(st.sampled_from(sorted(filter(None, counts))))
-    return Table(counts, protected_places(counts, Fraction(limit, sum(counts))))
+    return Table(counts, find_protected_places(counts, Fraction(limit, sum(counts))))
 
 
 @st.composite
@@ -71,7 +76,7 @@ def _with_others(draw: st.DrawFn) -> Table:
     rare = draw(st.lists(st.integers(1, 50), min_size=1, max_size=8))
     frequent = [max(rare) + more for more in draw(st.lists(st.integers(1, 500), min_size=1, max_size=4))]
     counts = tuple(draw(st.permutations([max(rare), *rare, *frequent])))
-    return Table(counts, protected_places(counts, Fraction(max(rare), sum(counts))))
+    return Table(counts, find_protected_places(counts, Fraction(max(rare), sum(counts))))
 
 
 def _posteriors(whole: CountedCell) -> st.SearchStrategy[Fraction]:
@@ -84,7 +89,7 @@ def _posteriors(whole: CountedCell) -> st.SearchStrategy[Fraction]:
 def _requests(draw: st.DrawFn) -> Request:
     """Counts, protected places, and a posterior above the largest share of a protected value."""
     counts, protected = draw(_partly_protected())
-    return Request(counts, protected, draw(_posteriors(cell([counts], protected))))
+    return Request(counts, protected, draw(_posteriors(merge_groups([counts], protected))))
 
 
 @st.composite
@@ -104,7 +109,7 @@ def _mergeable(draw: st.DrawFn) -> Loose:
     others = draw(st.lists(st.tuples(*[st.integers(0, 6)] * size).filter(any), max_size=7))
     groups = draw(st.permutations([first, *others]))
     protected = tuple(sorted(draw(st.sets(st.integers(0, size - 1), min_size=1))))
-    return Loose(groups, protected, draw(_posteriors(cell(groups, protected))))
+    return Loose(groups, protected, draw(_posteriors(merge_groups(groups, protected))))
 
 
 def _places(group: Sequence[int]) -> list[int]:
@@ -143,7 +148,7 @@ def _fully_balanced(counts: Counts) -> Balanced:
     ],
 )
 def test_protected_are_the_places_up_to_the_prior(counts: Counts, prior: str, protected: tuple[int, ...]) -> None:
-    assert protected_places(counts, Fraction(prior)) == protected
+    assert find_protected_places(counts, Fraction(prior)) == protected
 
 
 # Balancing
@@ -257,7 +262,7 @@ def test_every_group_is_balanced(counts: Counts) -> None:
 def test_the_prior_of_a_flat_group_is_one_over_the_balance(counts: Counts) -> None:
     balanced = _fully_balanced(counts)
     flat = [group for group in balanced.groups if _is_flat(group, balanced.balance)]
-    assert {cell([group], range(len(counts))).prior for group in flat} <= {Fraction(1, balanced.balance)}
+    assert {merge_groups([group], range(len(counts))).prior for group in flat} <= {Fraction(1, balanced.balance)}
 
 
 def test_ties_go_to_the_first_place() -> None:
@@ -294,7 +299,7 @@ def test_balance_refuses_a_table_without_protected_values(counts: Counts, least:
     protected = [place for place, count in enumerate(counts) if not count]
     with pytest.raises(InfeasibleError, match=rf"no value would be protected; ask for a prior of at least {least}\.$"):
         balance(counts, protected)
-    assert protected_places(counts, Fraction(least))
+    assert find_protected_places(counts, Fraction(least))
 
 
 # Pouring
@@ -342,12 +347,12 @@ def test_poured_groups_are_nearly_balanced(table: Table) -> None:
     """
     counts, protected = table
     balanced = balance(counts, protected)
-    whole = cell(balanced.groups, protected)
+    whole = merge_groups(balanced.groups, protected)
     width, alpha = whole.total // whole.peak, 1 / (1 - Fraction(1, balanced.balance))
     inside = _hidden(whole.counts, protected)
     for group in balanced.groups:
         is_whole = not _hidden(group, protected) * (whole.total - inside) % inside
-        share = cell([group], protected).prior
+        share = merge_groups([group], protected).prior
         assert share is not None
         assert share * (width if is_whole else width - alpha) <= alpha
 
@@ -356,7 +361,7 @@ def test_a_balance_of_one_needs_no_lemma() -> None:
     """θ' = 1: α does not exist. The priors are 1/10 each, above the prior 1/15 but below twice the prior."""
     balanced = balance((70, 20, 6, 4), (2, 3))
     assert balanced == Balanced(1, ((54, 0, 6, 0), (16, 20, 0, 4)))
-    assert [cell([group], (2, 3)).prior for group in balanced.groups] == [Fraction(1, 10), Fraction(1, 10)]
+    assert [merge_groups([group], (2, 3)).prior for group in balanced.groups] == [Fraction(1, 10), Fraction(1, 10)]
 
 
 def test_one_protected_value_makes_one_group() -> None:
@@ -374,13 +379,13 @@ def _shared(groups: Sequence[Group]) -> list[set[int]]:
 def _walked(groups: Sequence[Group]) -> tuple[list[int], list[set[int]], Callable[[int], int]]:
     """The order as it was walked, who shares values with whom, and with how many."""
     shared = _shared(groups)
-    return list(reversed(rearranged(groups))), shared, lambda number: len(shared[number])
+    return list(reversed(rearrange_groups(groups))), shared, lambda number: len(shared[number])
 
 
 @given(_loose_groups())
 def test_rearranged_has_every_group_once(loose: Loose) -> None:
     groups = loose.groups
-    assert sorted(rearranged(groups)) == list(range(len(groups)))
+    assert sorted(rearrange_groups(groups)) == list(range(len(groups)))
 
 
 @given(_loose_groups())
@@ -400,11 +405,11 @@ def test_rearranged_is_a_reversed_walk_to_neighbours_with_few_neighbours(
 
 def test_rearranged_starts_at_the_last_of_the_groups_with_the_fewest_neighbours() -> None:
     """Group 1 shares values with everybody; the others are alike, and the walk, reversed, begins with the last."""
-    assert rearranged([(1, 0, 0), (1, 1, 1), (0, 1, 0), (0, 0, 1)]) == (2, 0, 1, 3)
+    assert rearrange_groups([(1, 0, 0), (1, 1, 1), (0, 1, 0), (0, 0, 1)]) == (2, 0, 1, 3)
 
 
 def test_rearranged_keeps_groups_without_common_values_apart() -> None:
-    assert rearranged([(1, 0), (0, 1), (2, 0), (0, 2)]) == (0, 2, 1, 3)
+    assert rearrange_groups([(1, 0), (0, 1), (2, 0), (0, 2)]) == (0, 2, 1, 3)
 
 
 # Cells
@@ -413,7 +418,7 @@ def test_rearranged_keeps_groups_without_common_values_apart() -> None:
 @given(_loose_groups())
 def test_a_cell_is_the_union_of_its_groups(loose: Loose) -> None:
     groups, protected, _ = loose
-    union = cell(groups, protected)
+    union = merge_groups(groups, protected)
     assert union.counts == tuple(map(sum, zip(*groups, strict=True)))
     assert (union.total, union.places) == (sum(map(sum, groups)), tuple(_places(union.counts)))
     assert union.domain_size == len(union.places)
@@ -437,8 +442,8 @@ def test_no_belief_in_a_protected_value_exceeds_the_posterior(
     """And the bound is met: by the most frequent protected value, where it is seen."""
     counts, protected, posterior = asked
     groups = balance(counts, protected).groups
-    for part in merged_by_variance(groups, protected, posterior, 0):
-        union = cell([groups[number] for number in part], protected)
+    for part in merge_by_variance(groups, protected, posterior, 0):
+        union = merge_groups([groups[number] for number in part], protected)
         hidden = [place for place in union.places if place in protected]
         beliefs = [_belief(union, value, seen, posterior) for value in hidden for seen in union.places]
         assert max(beliefs) == posterior
@@ -448,7 +453,7 @@ def test_no_belief_in_a_protected_value_exceeds_the_posterior(
 def test_the_law_of_a_cell_is_the_uniform_one(asked: Request) -> None:
     """Eq. (4) and (10)."""
     counts, protected, posterior = asked
-    union = cell([counts], protected)
+    union = merge_groups([counts], protected)
     prior, retention, swap = union.prior, union.retention(posterior), union.swap_probability(posterior)
     amplification = union.amplification(posterior)
     assert prior is not None
@@ -461,7 +466,7 @@ def test_the_law_of_a_cell_is_the_uniform_one(asked: Request) -> None:
 @given(st.integers(2, 20), st.integers(1, 1000), st.data())
 def test_a_flat_cell_shows_the_truth_with_the_posterior(size: int, height: int, data: st.DataObject) -> None:
     """Whatever the number of values: no law that keeps every belief below the posterior shows it more often."""
-    flat = cell([(height,) * size], range(size))
+    flat = merge_groups([(height,) * size], range(size))
     posterior = data.draw(_posteriors(flat))
     assert flat.retention(posterior) + flat.swap_probability(posterior) == posterior
 
@@ -483,20 +488,20 @@ def test_a_flat_cell_shows_the_truth_with_the_posterior(size: int, height: int, 
 def test_feasible_is_a_protected_value_whose_belief_may_rise(
     counts: Counts, protected: tuple[int, ...], posterior: str, feasible: bool
 ) -> None:
-    assert cell([counts], protected).is_feasible(Fraction(posterior)) is feasible
+    assert merge_groups([counts], protected).is_feasible(Fraction(posterior)) is feasible
 
 
 @given(_loose_groups())
 def test_a_feasible_cell_has_two_values(loose: Loose) -> None:
     groups, protected, posterior = loose
-    union = cell(groups, protected)
+    union = merge_groups(groups, protected)
     assert union.domain_size >= 2 or not union.is_feasible(posterior)
 
 
 @given(_counts(2))
 def test_flat_groups_are_feasible_alone_exactly_above_one_over_the_balance(counts: Counts) -> None:
     balanced = _fully_balanced(counts)
-    flat = [cell([group], range(len(counts))) for group in balanced.groups if _is_flat(group, balanced.balance)]
+    flat = [merge_groups([group], range(len(counts))) for group in balanced.groups if _is_flat(group, balanced.balance)]
     limit = Fraction(1, balanced.balance)
     assert not any(part.is_feasible(limit) for part in flat)
     assert all(part.is_feasible(limit + Fraction(1, 10**9)) for part in flat if balanced.balance > 1)
@@ -504,7 +509,7 @@ def test_flat_groups_are_feasible_alone_exactly_above_one_over_the_balance(count
 
 def test_a_cell_without_protected_values_would_be_published_as_it_is() -> None:
     """Legal by the letter of the paper, and why it is not feasible here."""
-    bare = cell([(9, 5, 0)], (2,))
+    bare = merge_groups([(9, 5, 0)], (2,))
     half = Fraction(1, 2)
     assert (bare.prior, bare.amplification(half)) == (None, None)
     assert bare.retention(half) == 1
@@ -514,7 +519,7 @@ def test_a_cell_without_protected_values_would_be_published_as_it_is() -> None:
 
 @pytest.mark.parametrize(("counts", "posterior"), [((9, 0), "9/10"), ((6, 4), "3/5"), ((6, 4), "1/2")])
 def test_a_cell_whose_beliefs_may_not_rise_has_no_retention(counts: Counts, posterior: str) -> None:
-    stuck = cell([counts], range(2))
+    stuck = merge_groups([counts], range(2))
     with pytest.raises(InternalError, match="has no retention"):
         stuck.retention(Fraction(posterior))
     assert error_bound([stuck], Fraction(posterior)) == math.inf
@@ -523,7 +528,7 @@ def test_a_cell_whose_beliefs_may_not_rise_has_no_retention(counts: Counts, post
 
 def test_the_whole_table_is_bounded_by_its_own_largest_share_not_by_the_prior() -> None:
     """Only beliefs up to 2/7 are covered then, not up to the prior 1/3 that was asked for."""
-    whole = cell([EXAMPLE], protected_places(EXAMPLE, Fraction(1, 3)))
+    whole = merge_groups([EXAMPLE], find_protected_places(EXAMPLE, Fraction(1, 3)))
     assert whole.prior == Fraction(2, 7)
     assert whole.amplification(Fraction(2, 3)) == 5
 
@@ -551,7 +556,7 @@ def test_total_variance_adds_up_the_variances_of_all_counts(
     asked: Request,
 ) -> None:
     counts, protected, posterior = asked
-    union = cell([counts], protected)
+    union = merge_groups([counts], protected)
     assert total_variance([union], posterior) == pytest.approx(float(_exact_variance(union, posterior)), rel=1e-12)
     assert total_variance([union, union], posterior) == 2 * total_variance([union], posterior)
 
@@ -560,8 +565,8 @@ def test_total_variance_adds_up_the_variances_of_all_counts(
 def test_error_bound_weighs_the_bounds_of_the_cells(asked: Request) -> None:
     counts, protected, posterior = asked
     groups = balance(counts, protected).groups
-    parts = merged_by_bound(groups, rearranged(groups), protected, posterior, 0)
-    cells = [cell([groups[number] for number in part], protected) for part in parts]
+    parts = merge_by_bound(groups, rearrange_groups(groups), protected, posterior, 0)
+    cells = [merge_groups([groups[number] for number in part], protected) for part in parts]
     expected = sum(part.total * _paper_bound(part, posterior) for part in cells) / sum(counts)
     assert error_bound(cells, posterior) == pytest.approx(expected, rel=1e-12)
 
@@ -570,10 +575,10 @@ def test_costs_beyond_floats_are_infinite_and_leave_the_whole_table() -> None:
     """A belief that may rise by next to nothing: no cut is better than another, and none is refused."""
     counts = (6, 3, 3)
     posterior = Fraction(1, 2) + Fraction(1, 10**400)
-    assert total_variance([cell([counts], range(3))], posterior) == math.inf
+    assert total_variance([merge_groups([counts], range(3))], posterior) == math.inf
     groups = _fully_balanced(counts).groups
     assert len(groups) == 2
-    assert merged_by_variance(groups, range(3), posterior, 0) == ((0, 1),)
+    assert merge_by_variance(groups, range(3), posterior, 0) == ((0, 1),)
 
 
 # Merging
@@ -592,7 +597,7 @@ def _is_allowed(cells: Sequence[CountedCell], posterior: Fraction, minimum: int)
 
 
 def _cells(loose: Loose, parts: Sequence[Sequence[int]]) -> list[CountedCell]:
-    return [cell([loose.groups[number] for number in part], loose.protected) for part in parts]
+    return [merge_groups([loose.groups[number] for number in part], loose.protected) for part in parts]
 
 
 def _assert_cheapest(loose: Loose, minimum: int, cost: Cost, found: Sequence[Part]) -> None:
@@ -608,7 +613,7 @@ def _assert_cheapest(loose: Loose, minimum: int, cost: Cost, found: Sequence[Par
 @given(_mergeable(), st.integers(0, 30))
 def test_merged_by_variance_is_the_best_of_all_cuts(loose: Loose, minimum: int) -> None:
     groups, protected, posterior = loose
-    found = merged_by_variance(groups, protected, posterior, minimum)
+    found = merge_by_variance(groups, protected, posterior, minimum)
     _assert_cheapest(loose, minimum, total_variance, found)
 
 
@@ -616,7 +621,7 @@ def test_merged_by_variance_is_the_best_of_all_cuts(loose: Loose, minimum: int) 
 def test_merged_by_bound_is_the_best_of_all_cuts_of_the_order(loose: Loose, minimum: int, random: Random) -> None:
     groups, protected, posterior = loose
     order = random.sample(range(len(groups)), len(groups))
-    found = merged_by_bound(groups, order, protected, posterior, minimum)
+    found = merge_by_bound(groups, order, protected, posterior, minimum)
     moved = Loose([groups[number] for number in order], protected, posterior)
     positions = [tuple(order.index(number) for number in part) for part in found]
     _assert_cheapest(moved, minimum, error_bound, positions)
@@ -627,10 +632,10 @@ def test_a_balanced_table_can_always_be_merged(asked: Request, minimum: int) -> 
     counts, protected, posterior = asked
     groups = balance(counts, protected).groups
     for found in (
-        merged_by_variance(groups, protected, posterior, minimum),
-        merged_by_bound(groups, rearranged(groups), protected, posterior, minimum),
+        merge_by_variance(groups, protected, posterior, minimum),
+        merge_by_bound(groups, rearrange_groups(groups), protected, posterior, minimum),
     ):
-        cells = [cell([groups[number] for number in part], protected) for part in found]
+        cells = [merge_groups([groups[number] for number in part], protected) for part in found]
         assert _is_allowed(cells, posterior, minimum)
         assert tuple(map(sum, zip(*(part.counts for part in cells), strict=True))) == counts
 
@@ -640,9 +645,9 @@ def test_merged_cells_are_as_balanced_as_their_groups(asked: Request) -> None:
     """Theorems 3 (i) and 5 (i): a share in a union is at most the largest share in its groups."""
     counts, protected, posterior = asked
     groups = balance(counts, protected).groups
-    for part in merged_by_bound(groups, rearranged(groups), protected, posterior, 0):
-        priors = [cell([groups[number]], protected).prior or Fraction(0) for number in part]
-        merged = cell([groups[number] for number in part], protected).prior
+    for part in merge_by_bound(groups, rearrange_groups(groups), protected, posterior, 0):
+        priors = [merge_groups([groups[number]], protected).prior or Fraction(0) for number in part]
+        merged = merge_groups([groups[number] for number in part], protected).prior
         assert merged is not None
         assert merged <= max(priors)
 
@@ -651,36 +656,36 @@ def test_a_small_residual_group_is_merged_away_by_a_minimum() -> None:
     groups = _fully_balanced((50, 40, 39)).groups
     assert [sum(group) for group in groups] == [50, 48, 28, 3]
     posterior = Fraction(9, 10)
-    assert merged_by_variance(groups, range(3), posterior, 0) == ((0,), (1,), (2,), (3,))
-    assert merged_by_variance(groups, range(3), posterior, 4) == ((0, 1, 2, 3),)
+    assert merge_by_variance(groups, range(3), posterior, 0) == ((0,), (1,), (2,), (3,))
+    assert merge_by_variance(groups, range(3), posterior, 4) == ((0, 1, 2, 3),)
 
 
 @pytest.mark.parametrize("minimum", [42, 43, 10**9])
 def test_the_whole_table_is_allowed_even_below_the_minimum(minimum: int) -> None:
     groups = _fully_balanced(EXAMPLE).groups
-    assert merged_by_variance(groups, range(10), Fraction(2, 3), minimum) == ((0, 1, 2, 3, 4),)
-    assert merged_by_bound(groups, rearranged(groups), range(10), Fraction(2, 3), minimum) == ((0, 2, 1, 3, 4),)
+    assert merge_by_variance(groups, range(10), Fraction(2, 3), minimum) == ((0, 1, 2, 3, 4),)
+    assert merge_by_bound(groups, rearrange_groups(groups), range(10), Fraction(2, 3), minimum) == ((0, 2, 1, 3, 4),)
 
 
 @pytest.mark.parametrize(("minimum", "sizes"), [(0, [18, 12, 6, 6]), (7, [18, 12, 12]), (13, [18, 24]), (19, [42])])
 def test_a_minimum_makes_cells_larger(minimum: int, sizes: list[int]) -> None:
     groups = _fully_balanced(EXAMPLE).groups
-    parts = merged_by_variance(groups, range(10), Fraction(2, 3), minimum)
+    parts = merge_by_variance(groups, range(10), Fraction(2, 3), minimum)
     assert [sum(sum(groups[number]) for number in part) for part in parts] == sizes
 
 
 def test_groups_that_cost_as_much_together_are_merged() -> None:
     """Two flat groups of the same two values: 12 + 12 apart, 24 together."""
     groups = [(4, 4), (4, 4)]
-    apart = [cell([group], (0, 1)) for group in groups]
+    apart = [merge_groups([group], (0, 1)) for group in groups]
     posterior = Fraction(3, 4)
-    assert total_variance(apart, posterior) == total_variance([cell(groups, (0, 1))], posterior) == 24
-    assert merged_by_variance(groups, (0, 1), posterior, 0) == ((0, 1),)
+    assert total_variance(apart, posterior) == total_variance([merge_groups(groups, (0, 1))], posterior) == 24
+    assert merge_by_variance(groups, (0, 1), posterior, 0) == ((0, 1),)
 
 
 def test_of_equal_costs_the_longest_last_cell_wins() -> None:
     groups = [(4, 4, 0, 0), (0, 0, 1, 1), (4, 4, 0, 0)]
-    assert merged_by_variance(groups, range(4), Fraction(3, 4), 4) == ((0,), (1, 2))
+    assert merge_by_variance(groups, range(4), Fraction(3, 4), 4) == ((0,), (1, 2))
 
 
 @pytest.mark.parametrize("minimum", [0, 1000])
@@ -688,15 +693,15 @@ def test_a_posterior_up_to_one_over_the_balance_leaves_the_whole_table(minimum: 
     counts = (30, 20, 18, 17, 15)
     balanced, posterior = _fully_balanced(counts), Fraction(8, 25)
     assert posterior <= Fraction(1, balanced.balance)
-    assert not any(cell([group], range(5)).is_feasible(posterior) for group in balanced.groups[:-1])
-    assert merged_by_variance(balanced.groups, range(5), posterior, minimum) == ((0, 1, 2, 3, 4),)
+    assert not any(merge_groups([group], range(5)).is_feasible(posterior) for group in balanced.groups[:-1])
+    assert merge_by_variance(balanced.groups, range(5), posterior, minimum) == ((0, 1, 2, 3, 4),)
 
 
 def test_groups_of_one_value_are_merged_on() -> None:
     """θ = 1: every group is one value, and certain."""
     groups = _fully_balanced((60, 40)).groups
     assert groups == ((60, 0), (0, 40))
-    assert merged_by_variance(groups, (0, 1), Fraction(9, 10), 0) == ((0, 1),)
+    assert merge_by_variance(groups, (0, 1), Fraction(9, 10), 0) == ((0, 1),)
 
 
 @pytest.mark.parametrize(
@@ -712,6 +717,6 @@ def test_merging_refuses_a_table_that_is_infeasible_as_a_whole(
     groups: list[Group], protected: tuple[int, ...], posterior: str, message: str
 ) -> None:
     with pytest.raises(InfeasibleError, match=message):
-        merged_by_variance(groups, protected, Fraction(posterior), 0)
+        merge_by_variance(groups, protected, Fraction(posterior), 0)
     with pytest.raises(InfeasibleError, match=message):
-        merged_by_bound(groups, (0, 1), protected, Fraction(posterior), 0)
+        merge_by_bound(groups, (0, 1), protected, Fraction(posterior), 0)

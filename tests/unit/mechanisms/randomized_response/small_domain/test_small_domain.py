@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import Words
+from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._perturb.random_slots import Slots
 from sfumato._records.tally import Tally
@@ -190,7 +190,7 @@ class EveryOutcome:
     def stream(self, purpose: str) -> EveryOutcome:
         return self
 
-    def integers(self, first_row: int, rows: int, bound: Words) -> Words:
+    def integers(self, first_row: int, rows: int, bound: RandomBits) -> RandomBits:
         assert set(bound.tolist()) == {rows}, "one row for each outcome"
         return np.arange(rows, dtype=np.uint64)
 
@@ -299,7 +299,7 @@ def test_weights_summed_over_the_rows_are_the_estimate(counts: list[int], place:
     rows = operator.by_cell(np.array(counts))
     total = 0.0
     for number, (cell, value, equal, otherwise) in enumerate(
-        zip(*small_domain.weights(plan.published).values(), strict=True)
+        zip(*small_domain.make_weights(plan.published).values(), strict=True)
     ):
         if value == place:
             total += counts[number] * equal + (rows[cell] - counts[number]) * otherwise
@@ -309,7 +309,7 @@ def test_weights_summed_over_the_rows_are_the_estimate(counts: list[int], place:
 def test_the_variance_of_planning_is_that_of_a_count_in_all_rows() -> None:
     """At the table itself: the rows and the records of a value in each cell are those of the plan."""
     plan = _plan(EXAMPLE, THIRDS)
-    planned = small_domain.variances(plan, np.full(10, 42.0), np.array(EXAMPLE, dtype=float))
+    planned = small_domain.predict_variances(plan, np.full(10, 42.0), np.array(EXAMPLE, dtype=float))
     exact = np.zeros(10)
     for cell, published in zip(plan.cells, plan.published.cells, strict=True):
         swap = float((1 - published.retention) / len(published.places))
@@ -322,7 +322,7 @@ def test_the_variance_of_planning_is_that_of_a_count_in_all_rows() -> None:
 
 
 def test_a_release_shows_its_cells_even_if_there_is_one() -> None:
-    shown = small_domain.shown(_plan((50, 50), BreachBound("1/2", "3/4")).published)
+    shown = small_domain.make_encoding(_plan((50, 50), BreachBound("1/2", "3/4")).published)
     assert shown.cells is not None
     assert shown.cells.tolist() == [0, 0]
 
@@ -418,11 +418,11 @@ LARGE = tuple(1000 * count for count in EXAMPLE)
 
 
 def test_there_is_nothing_to_remark_on_a_plan_of_many_large_cells() -> None:
-    assert small_domain.remarks(_plan(LARGE, THIRDS, Options())) == []
+    assert small_domain.list_remarks(_plan(LARGE, THIRDS, Options())) == []
 
 
 def _remark(plan: small_domain.Plan, words: str) -> str:
-    (found,) = [said for said in map(str, small_domain.remarks(plan)) if words in said]
+    (found,) = [said for said in map(str, small_domain.list_remarks(plan)) if words in said]
     return found
 
 
@@ -435,7 +435,7 @@ def test_a_posterior_up_to_one_over_the_balance_is_remarked_upon() -> None:
     assert "had to be merged" in remark
     assert "larger posterior" in remark
     above = _plan((3000, 3000, 2800, 800), BreachBound("5/16", "2/5"), Options())
-    assert not any("not above" in each for each in map(str, small_domain.remarks(above)))
+    assert not any("not above" in each for each in map(str, small_domain.list_remarks(above)))
 
 
 def test_one_protected_value_is_remarked_upon_by_its_name() -> None:
@@ -458,7 +458,7 @@ def test_a_protected_value_that_nothing_can_balance_is_remarked_upon() -> None:
     assert "more frequent than the other protected ones" in _remark(plan, "balances it")
     balanced = _plan((8000, 1000, 600, 400), BreachBound("1/5", "1/2"), Options())
     assert balanced.balance == 2
-    assert not any("balances it" in each for each in map(str, small_domain.remarks(balanced)))
+    assert not any("balances it" in each for each in map(str, small_domain.list_remarks(balanced)))
 
 
 def test_one_cell_is_remarked_upon_as_uniform_perturbation_with_a_weaker_promise() -> None:
@@ -482,7 +482,7 @@ def test_a_table_smaller_than_the_usual_minimum_is_one_small_cell() -> None:
 
 
 def test_promise_states_one_prior_and_what_is_not_covered() -> None:
-    promise = small_domain.promise(_plan(LARGE, THIRDS, Options()).published)
+    promise = small_domain.state_guarantee(_plan(LARGE, THIRDS, Options()).published)
     for words in (
         "at most 1/3 of the people",
         "each of the 4 cells",
@@ -498,21 +498,23 @@ def test_promise_states_one_prior_and_what_is_not_covered() -> None:
 
 
 def test_promise_of_cells_of_one_width_states_it_once() -> None:
-    promise = small_domain.promise(_plan((6000, 6000, 4000, 2000), BreachBound("2/5", "2/3"), Options()).published)
+    promise = small_domain.state_guarantee(
+        _plan((6000, 6000, 4000, 2000), BreachBound("2/5", "2/3"), Options()).published
+    )
     assert "one of its 3 values" in promise
 
 
 def test_unprotected_values_cannot_be_breached() -> None:
     """A group in which the frequent value is certain: it is not protected, so nothing is breached."""
     plan = _plan((9000, 500, 500), BreachBound("1/10", "1/2"), Options())
-    risk = small_domain.risk(plan, np.array([[100, 0, 0]]))
+    risk = small_domain.measure_group_risk(plan, np.array([[100, 0, 0]]))
     assert (risk.worst, risk.breached) == (0, 0)
 
 
 def test_knowing_only_the_table_breaches_nothing() -> None:
     for bound in (THIRDS, BreachBound("2/7", "1/2")):
         plan = _plan(EXAMPLE, bound)
-        risk = small_domain.risk(plan, np.array([EXAMPLE]))
+        risk = small_domain.measure_group_risk(plan, np.array([EXAMPLE]))
         assert risk.breached == 0
         assert risk.worst == pytest.approx(float(bound.posterior))
         assert math.isclose(risk.worst, bound.posterior)

@@ -22,7 +22,12 @@ from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError
 from sfumato.mechanisms._subset_selection import levels, subset
 from sfumato.mechanisms._subset_selection.levels.level_options import Options
-from sfumato.mechanisms._subset_selection.levels.level_shares import best_shares, says, tiers_of, variances_of
+from sfumato.mechanisms._subset_selection.levels.level_shares import (
+    build_tiers,
+    compute_contrast_weights,
+    compute_level_variances,
+    find_best_shares,
+)
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 from slow_counts import added_by_level
 
@@ -165,7 +170,7 @@ def test_without_records_above_it_is_subset_selection() -> None:
 
 
 def test_a_plan_shows_its_errors_against_the_shares() -> None:
-    (table,) = levels.tables(plan_of(chapters(EVEN), "code=0.85,chapter=0.15"))
+    (table,) = levels.list_tables(plan_of(chapters(EVEN), "code=0.85,chapter=0.15"))
     assert table.headings == ("share above", "code", "chapter")
     assert table.title.startswith("error of a count, divided by that of subset selection, by the share of the records ")
     assert [row[0] for row in table.rows] == ["0%", "10%", "15% (this plan)", "20%", "30%", "50%"]
@@ -199,7 +204,7 @@ def test_shares_are_those_that_were_asked_for(text: str | None, importance: str 
 def test_shares_of_least_error_are_the_best_of_all_hundredths(importance: tuple[float, ...]) -> None:
     groups = [[*range(12)], [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3], [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]]
     sets = [SubsetSelection.best(max(each) + 1, BOUND) for each in groups]
-    known, weights = variances_of(tiers_of(groups), sets), [Fraction(each) for each in importance]
+    known, weights = compute_level_variances(build_tiers(groups), sets), [Fraction(each) for each in importance]
     numbers = np.array(known, dtype=float)
 
     def error(shares: Sequence[float]) -> float:
@@ -213,7 +218,7 @@ def test_shares_of_least_error_are_the_best_of_all_hundredths(importance: tuple[
 
     triples = [(one, two, 100 - one - two) for one in range(1, 99) for two in range(1, 100 - one)]
     best = min(triples, key=lambda triple: error([each / 100 for each in triple]))
-    found = best_shares(weights, known)
+    found = find_best_shares(weights, known)
     assert sum(found) == 1
     assert error([float(each) for each in found]) <= error([each / 100 for each in best]) * (1 + 1e-9)
 
@@ -222,9 +227,9 @@ def test_variances_that_decide_shares_are_those_of_the_estimates_where_groups_ar
     """If all values are equally frequent: the variance of what a record adds, whatever its true value is."""
     groups = [[*range(12)], [place // 3 for place in range(12)], [place // 6 for place in range(12)]]
     plan = plan_of(groups[1:])
-    known = variances_of(plan.design.tiers, plan.selections)
+    known = compute_level_variances(plan.design.tiers, plan.selections)
     shares = [level.share for level in plan.design.levels]
-    lines = says(shares, known)
+    lines = compute_contrast_weights(shares, known)
     for tier, places in enumerate(groups):
         expected = sum(
             float(lines[contrast][level] ** 2 / shares[level] * known[tier][contrast][level])
