@@ -135,11 +135,9 @@ def _sentence(tried: list[Tried], without: Mapping[str, float]) -> str:
     return (
         f"At one posterior, {BOUND.posterior} from {BOUND.prior}, whoever knows all public columns guesses "
         f"{format_percent(without['P'])} of the people right without a release, {_range(strong)} with one that holds "
-        "for "
-        f"every prior ({join_phrases([each.told for each in strong])}), and {_range(weak)} with the others; more than "
-        f"{BOUND.posterior} with {join_phrases([each.name for each in beyond]) or 'none'}, whose promises do not "
-        "cover such "
-        f"knowledge. Of those that hold for every prior, {best.name} has the least error."
+        f"for every prior ({join_phrases([each.told for each in strong])}), and {_range(weak)} with the others; more "
+        f"than {BOUND.posterior} with {join_phrases([each.name for each in beyond]) or 'none'}, whose promises do not "
+        f"cover such knowledge. Of those that hold for every prior, {best.name} has the least error."
     )
 
 

@@ -133,8 +133,8 @@ def figure1(_: Conditions) -> Outcome:
         f"perturbing each record {'leaves it where it was' if is_unmoved else 'changes it too'} ({whole} uniform, "
         f"{own} fine-grain, from an even start), {'' if is_claimed else 'not '}as claimed; for perturbed groups of "
         f"which one record is drawn 1/6 is printed, a product of two chances, where the belief is {drawn} if SARS is "
-        f"seen and {drawn_true} if H1N1 is. "
-        "Whoever knows all counts of the table and all others needs no release, and nothing keeps from that."
+        f"seen and {drawn_true} if H1N1 is. Whoever knows all counts of the table and all others needs no release, and "
+        "nothing keeps from that."
     )
     headings = ("publication", "seen", "Fiona unknown", "as printed", "Fiona known", "as printed")
     return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence, figure)
@@ -196,9 +196,8 @@ def example2(_: Conditions) -> Outcome:
     sentence = (
         f"Amplifications and record utilities are {'as printed' if all(agreeing[:6]) else 'not all as printed'}; from "
         f"{whole} to {own} is an increase of {format_percent(float(gain))}, in print about 24%, which is the "
-        "difference over "
-        f"the new value ({format_percent(float(1 - whole / own))}). If beliefs shall not fall either, {both} is left, "
-        f"{format_percent(float((both - whole) / (own - whole)))} of the gain."
+        f"difference over the new value ({format_percent(float(1 - whole / own))}). If beliefs shall not fall either, "
+        f"{both} is left, {format_percent(float((both - whole) / (own - whole)))} of the gain."
     )
     return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
 

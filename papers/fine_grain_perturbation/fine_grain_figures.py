@@ -312,19 +312,17 @@ def figure5a(conditions: Conditions) -> Outcome:
     is_better = max(ratios) < 1
     sentence = (
         f"Fine-grain keeps {format_percent(low)} to {format_percent(high)} more records than uniform at tolerances "
-        "from "
-        f"{tolerances[0]} to {tolerances[-1]}, in print about 10% to 20% (neither shares nor tolerances are printed); "
-        f"aggregate utilities differ by {apart:.4f} at most, {'' if apart < ALMOST else 'not '}almost the same as "
-        f"claimed, and both utilities {'rise' if found.is_rising else 'do not always rise'} with the tolerance. "
-        f"That more records kept are better counts is {'so' if is_better else 'not always so'}: the exact error of a "
-        f"share is {min(ratios):.2f} to {max(ratios):.2f} times that of uniform."
+        f"from {tolerances[0]} to {tolerances[-1]}, in print about 10% to 20% (neither shares nor tolerances are "
+        f"printed); aggregate utilities differ by {apart:.4f} at most, {'' if apart < ALMOST else 'not '}almost the "
+        f"same as claimed, and both utilities {'rise' if found.is_rising else 'do not always rise'} with the "
+        f"tolerance. That more records kept are better counts is {'so' if is_better else 'not always so'}: the exact "
+        f"error of a share is {min(ratios):.2f} to {max(ratios):.2f} times that of uniform."
     )
     is_printed = within(low, *PRINTED_GAIN) and within(high, *PRINTED_GAIN)
     verdict = verdict_of([is_printed, apart < ALMOST, found.is_rising, is_better])
     reading = (
         f"At a tolerance of {tolerances[-1]} fine-grain keeps {format_percent(found.gains[-1])} more records than "
-        "uniform, "
-        f"and the exact error of a share is {ratios[-1]:.2f} times as large."
+        f"uniform, and the exact error of a share is {ratios[-1]:.2f} times as large."
     )
     return found.outcome("Utility on the reactions, by tolerance", reading, verdict, sentence)
 

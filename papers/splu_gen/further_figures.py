@@ -82,8 +82,8 @@ def figure12(conditions: Conditions) -> Outcome:
         f"{format_percent(pairs[last][1])} in groups of {last}, and matches one column to a quarter "
         + (f"in groups of {listed(matched)}" if matched else "at no group size")
         + f"; values drawn afresh, each column for itself, have {format_percent(shown.error(DBR, last))}, and "
-        "counted without "
-        f"bias the error is {format_percent(shown.error(OURS, sizes[0]))} and {format_percent(shown.error(OURS, last))}"
+        f"counted without bias the error is {format_percent(shown.error(OURS, sizes[0]))} and "
+        f"{format_percent(shown.error(OURS, last))}"
         + (": groups that large tell less of how columns go together than is lost by noise." if is_lost else ".")
     )
     figure = shown.by_group_size(
@@ -122,9 +122,8 @@ def section6_5(conditions: Conditions) -> Outcome:
     holds = min(medians) <= 16 <= max(medians) and min(means) <= 325 <= max(means)  # noqa: PLR2004 - as printed
     sentence = sentence_of(
         f"{extent(conditions, trial)}the iteration stops after {format_quantity(min(medians))} to "
-        f"{format_quantity(max(medians))} "
-        f"rounds in the median and {format_quantity(min(means))} to {format_quantity(max(means))} on average, by the "
-        "group size (in "
+        f"{format_quantity(max(medians))} rounds in the median and {format_quantity(min(means))} to "
+        f"{format_quantity(max(means))} on average, by the group size (in "
         f"print 16 and 325 for one that is not named): where a count dies out the rule of 1% never holds, and ours "
         f"were cut at {format_quantity(max(row[3] for row in found))}."
     )

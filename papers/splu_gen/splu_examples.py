@@ -125,9 +125,8 @@ def figure4(_: Conditions) -> Outcome:
         f"In groups of {GROUP_SIZE} the chance is above the printed bound at {len(broken)} of {len(points)} points"
         + (f" (by up to {format_quantity(broken[worst])} times) and " if worst else ", and ")
         + f"{'never' if is_right else 'sometimes'} above the corrected one; an error below "
-        f"{format_percent(float(DRAWN))} but "
-        f"for a chance of {format_percent(float(risk))} needs {needed} records, where Lemma 1 asks for "
-        f"{math.ceil(threshold)}."
+        f"{format_percent(float(DRAWN))} but for a chance of {format_percent(float(risk))} needs {needed} records, "
+        f"where Lemma 1 asks for {math.ceil(threshold)}."
     )
     headings = ("relative error", "count", *lines)
     return Outcome(headings, rows, Verdict.CONTRADICTS if broken else Verdict.AGREES, sentence, figure)

@@ -77,8 +77,8 @@ def figure7(conditions: Conditions) -> Outcome:
     sentence = sentence_of(
         f"{extent(conditions, trial)}the error of the printed iteration rises from {format_percent(rising[0])} to "
         f"{format_percent(rising[-1])} with the group size, {_is_highest(highest)}, and Laplace noise has "
-        f"{format_percent(noise)} "
-        f"or less, {_as_claimed(noise < least)}; but a large error of small counts is no measure of privacy: to answer "
+        f"{format_percent(noise)} or less, {_as_claimed(noise < least)}; but a large error of small counts is no "
+        "measure of privacy: to answer "
         f'"2" to everything, without a look at the table, has {format_percent(found.error(CONSTANT, sizes[0]))}.'
     )
     figure = found.by_group_size("Error of small counts, 1 to 10 records", reading(found, sizes[-1]))
@@ -96,8 +96,7 @@ def figure10(conditions: Conditions) -> Outcome:
     claim = highest is not None and highest <= 4  # noqa: PLR2004 - as claimed
     sentence = sentence_of(
         f"{extent(conditions, trial)}the printed iteration has {format_percent(found.error(PRINTED, sizes[-1]))} in "
-        "groups "
-        f"of {sizes[-1]}, {_is_highest(highest)} (claimed: from 4 on), and Laplace noise of ln 3 "
+        f"groups of {sizes[-1]}, {_is_highest(highest)} (claimed: from 4 on), and Laplace noise of ln 3 "
         f"{format_percent(noise)}, "
         + (f"which is claimed to be small, and is not less than {' and '.join(lower)}" if lower else _as_claimed(True))
         + f'; the answer "2" to everything has {format_percent(found.error(CONSTANT, sizes[0]))}.'
@@ -145,12 +144,12 @@ def figure8(conditions: Conditions) -> Outcome:
     below = mean[PRINTED] < mean[ANATOMY], mean[PRINTED] < mean[DBR]
     sentence = sentence_of(
         f"{extent(conditions, trial)}the printed iteration goes from {format_percent(known[0])} to "
-        f"{format_percent(known[-1])} over "
-        f"the selectivity, {'least at the end, as claimed' if falls else 'not least at the end'}, and has "
+        f"{format_percent(known[-1])} over the selectivity, "
+        f"{'least at the end, as claimed' if falls else 'not least at the end'}, and has "
         f"{format_percent(mean[PRINTED])} on the whole, {'below' if below[0] else 'not below'} Anatomy's "
         f"{format_percent(mean[ANATOMY])} and {'below' if below[1] else 'not below'} DBR's "
-        f"{format_percent(mean[DBR])}; ours has "
-        f"{format_percent(mean[OURS])}, and Anatomy's release, inverted too, {format_percent(mean[INVERTED])}."
+        f"{format_percent(mean[DBR])}; ours has {format_percent(mean[OURS])}, and Anatomy's release, inverted too, "
+        f"{format_percent(mean[INVERTED])}."
     )
     drawn = BandErrors([each for each in found.found if each.band != band])
     figure = drawn.by_band(
@@ -211,9 +210,8 @@ def figure11(conditions: Conditions) -> Outcome:
     missing = len(REPORT_SHARES) - 1 - len(bands)
     sentence = sentence_of(
         f"{extent(conditions, trial)}the printed iteration has {format_percent(min(errors))} to "
-        f"{format_percent(max(errors))} "
-        f"(claimed: from below 10% to below 30%) and {format_percent(mean[PRINTED])} on the whole, Anatomy "
-        f"{format_percent(mean[ANATOMY])} and DBR, which has lost how columns go together, "
+        f"{format_percent(max(errors))} (claimed: from below 10% to below 30%) and {format_percent(mean[PRINTED])} on "
+        f"the whole, Anatomy {format_percent(mean[ANATOMY])} and DBR, which has lost how columns go together, "
         f"{format_percent(mean[DBR])}: "
         + ("as alike as claimed" if is_alike else "not as alike as claimed")
         + f"; ours has {format_percent(mean[OURS])}"

@@ -215,8 +215,7 @@ def _check_packable(target: Destination, survey: Survey) -> None:
     if target.is_packed and (files := Layout.of(survey.histogram.total).files) > 1:
         raise TargetError(
             f"{survey.histogram.total:,} records are published in {files} files, which are not packed into one "
-            ".zip; "
-            "choose the name of a directory."
+            ".zip; choose the name of a directory."
         )
 
 

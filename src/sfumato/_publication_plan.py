@@ -353,8 +353,7 @@ def list_column_notices(
         elif predictor.is_coarser and not predictor.is_telling and predictor.columns[0] not in request.accept_telling:
             sentence = (
                 f"public column {predictor.columns[0]!r} is a coarser form of {predictor.about!r}, and tells that "
-                "much of "
-                f"everybody's value for certain; leave it out (--drop {shlex.quote(predictor.columns[0])})."
+                f"much of everybody's value for certain; leave it out (--drop {shlex.quote(predictor.columns[0])})."
             )
             notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
     if bound is None:

@@ -87,8 +87,7 @@ def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, flo
     sentence = (
         "no table is published: each count is answered with Laplace noise of its own. One answer, moving odds by as "
         f"much as the bound allows, is off by {format_percent(noise / at)} at {at:,} records; the noise of each "
-        "grows with "
-        "the number of answers"
+        "grows with the number of answers"
     )
     if beside is not None:
         name, error = beside

@@ -185,10 +185,8 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
     if best is None:
         return [
             f"For {who}, nothing is recommended: at {comparison.aim.words}, no mechanism that can be published "
-            "promises as "
-            f"much as was asked for ({comparison.guarantee}, posterior {comparison.bound.posterior}), with an error "
-            "and a gain "
-            "that are known. Ask for less, coarsen public columns, or look at larger counts.",
+            f"promises as much as was asked for ({comparison.guarantee}, posterior {comparison.bound.posterior}), with "
+            "an error and a gain that are known. Ask for less, coarsen public columns, or look at larger counts.",
             *_list_absent(comparison),
         ]
     attack = best.attacks[comparison.attacker]
@@ -196,11 +194,10 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
     least = "gain" if isinstance(comparison.aim, SameError) else "error"
     sentences = [
         f"For {who}, {best.mechanism.name} is recommended (at {comparison.aim.words}): of the mechanisms that "
-        "promise as "
-        f"much as was asked for, it has the smallest {least}. Counts of {comparison.at:,} people are typically off by "
-        f"{format_relative_error(best.proposed.error)}, and this attacker guesses {format_exact_percent(right)} of "
-        "the people right with "
-        f"the release, {format_exact_percent(attack.without.right)} without it."
+        f"promise as much as was asked for, it has the smallest {least}. Counts of {comparison.at:,} people are "
+        f"typically off by {format_relative_error(best.proposed.error)}, and this attacker guesses "
+        f"{format_exact_percent(right)} of the people right with the release, "
+        f"{format_exact_percent(attack.without.right)} without it."
     ]
     others = [contender for contender in comparison.possible if contender is not best and not contender.stop]
     strong = [contender for contender in others if not comparison.is_weaker(contender.proposed)]

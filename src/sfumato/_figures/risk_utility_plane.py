@@ -130,6 +130,6 @@ def _describe_figure(table: Sequence[tuple[str, TradeOff]], accepted: float | No
         )
     return (
         f"Among settings{condition} with a gain of at most {format_points(accepted)}, {name(owner)} with "
-        f"{name(best.parameter)} "
-        f"has the smallest error ({describe_error(best.error)}, gain {format_points(best.gain)}){weaker}."
+        f"{name(best.parameter)} has the smallest error ({describe_error(best.error)}, gain "
+        f"{format_points(best.gain)}){weaker}."
     )

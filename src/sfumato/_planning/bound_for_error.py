@@ -96,8 +96,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     if number == len(posteriors):
         raise InfeasibleError(
             f"no posterior up to {float(posteriors[-1]) if posteriors else float(exact_prior):.4g} has an error of "
-            "at most "
-            f"{_format_error(limit)} at a count of {at:,}; allow a larger error, or ask about a larger count."
+            f"at most {_format_error(limit)} at a count of {at:,}; allow a larger error, or ask about a larger count."
         )
     return BreachBound(exact_prior, posteriors[number], rows)
 

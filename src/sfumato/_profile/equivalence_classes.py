@@ -227,8 +227,7 @@ class Uniqueness:
         text = (
             f"{about}{format_exact_percent(after.alone)} of the records are alone with their public columns, "
             f"{format_exact_percent(after.below_5)} among fewer than 5, {format_exact_percent(after.below_11)} among "
-            "fewer than "
-            "11."
+            "fewer than 11."
         )
         if self.before is not None:
             text += f" Before columns were put into bins, {format_exact_percent(self.before.alone)} were alone."

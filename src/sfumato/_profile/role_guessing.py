@@ -43,8 +43,7 @@ MANY_NUMBERS = 20
 PERSON = re.compile(
     "(patient|patienten|paciente|pat|pt|person|personen|subject|participant|respondent|member|insured|insurance|insuree"
     "|versicherten|client|customer|citizen|resident|employee|student|pupil|user|people|taxpayer|household)s?"
-    "(id|nbr|nr|no|num|number|nummer|numero|key|code|identifier)"
-    "|(id|no|num|numero)(patient|paciente)"
+    "(id|nbr|nr|no|num|number|nummer|numero|key|code|identifier)|(id|no|num|numero)(patient|paciente)"
     "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|kvnr|nationalid|socialsecurity(number|no|nbr)?"
 )
 """Names, without what is between their letters, of columns that say whose row it is."""

@@ -69,8 +69,7 @@ def warn_of_missing_markers(profile: Profile) -> list[Notice]:
     ways = " ".join(f"--missing {shlex.quote(mark)}" for mark in MARKS if mark in marks)
     sentence = (
         f"{format_values(columns)} {'has' if len(columns) == 1 else 'have'} a text that usually stands for a missing "
-        "value, "
-        f"and it is counted as a value; say so if it is none ({ways})."
+        f"value, and it is counted as a value; say so if it is none ({ways})."
     )
     return [Notice("missing-marks", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
@@ -84,8 +83,7 @@ def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
     are = "looks like numbers" if len(columns) == 1 else "look like numbers"
     sentence = (
         f"{format_values(columns)} {are} with a decimal comma, and every number is published as a text; if they are "
-        "numbers, "
-        "say so (--decimal ,), and then publish them in ranges (--bins)."
+        "numbers, say so (--decimal ,), and then publish them in ranges (--bins)."
     )
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 

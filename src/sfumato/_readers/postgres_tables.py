@@ -139,8 +139,8 @@ class PostgresTable:
         quoted = ".".join(map(_quote_name, self.table.split(".")))
         cursor.execute(
             "SELECT c.oid::pg_catalog.int8, c.oid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_class c "
-            "WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f') "
-            "AND c.oid = coalesce(pg_catalog.to_regclass($1), pg_catalog.to_regclass(pg_catalog.lower($1)))",
+            "WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f') AND c.oid = coalesce(pg_catalog.to_regclass($1), "
+            "pg_catalog.to_regclass(pg_catalog.lower($1)))",
             (quoted,),
         )
         if (table_row := cursor.fetchone()) is None:

@@ -105,8 +105,7 @@ class Buckets(RecordEncoding):
         return (
             f"It does not say who has which {naming.quoted}: each record is in a bucket "
             f"({format_as_code(naming.cell or '')}), and `{BUCKET_CONTENTS}` lists which values the records of each "
-            "bucket have, "
-            "and how often."
+            "bucket have, and how often."
         )
 
     def by_hand(self, naming: Naming, wanted: str) -> str | None:

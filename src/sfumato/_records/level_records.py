@@ -67,9 +67,7 @@ class LeveledSets(Sets):
         above = " or ".join(map(format_as_code, self.levels[1:]))
         return (
             f"{super().words(subject, naming)} The column {format_as_code(naming.cell or '')} says at which level "
-            "the set "
-            f"was drawn: at "
-            f"{above} it holds all values of some groups."
+            f"the set was drawn: at {above} it holds all values of some groups."
         )
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:

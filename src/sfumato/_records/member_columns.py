@@ -79,9 +79,8 @@ class MemberColumns(Sets):
         return (
             f"{subject}: each record shows a set of values, which may or may not hold the true one. For each value a "
             f"column says whether the set holds it: {format_as_code(first)} to {format_as_code(last)}, {self.size} "
-            "columns in "
-            f"the order of the domain; `weights.parquet` names the column of each value. That a column says true does "
-            f"not mean that the person has the value: sets hold {self.held} values by design."
+            "columns in the order of the domain; `weights.parquet` names the column of each value. That a column says "
+            f"true does not mean that the person has the value: sets hold {self.held} values by design."
         )
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:

@@ -137,8 +137,8 @@ def render_plane(comparison: Comparison) -> str:
     accepted = getattr(comparison.aim, "gain", None)
     sentence = (
         "Each curve is a mechanism at several posteriors; the gain is that of somebody who knows "
-        f"{comparison.knows}, and "
-        f"the error that of counts of {comparison.at:,} people. Nearer to the lower left corner is better for both."
+        f"{comparison.knows}, and the error that of counts of {comparison.at:,} people. Nearer to the lower left "
+        "corner is better for both."
     )
     return render_figure(partial(draw_risk_utility, curves, accepted=accepted)) + render_paragraph(sentence, "quiet")
 

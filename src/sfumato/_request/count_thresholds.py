@@ -140,8 +140,8 @@ class CountThresholds(PrivacySpec):
         if accurate > self.large_count:
             raise InfeasibleError(
                 f"small counts need groups of {smallest_size}, and with these only counts of {accurate:,} and more "
-                "are off "
-                f"with a chance of at most {self.large_chance}; ask for a larger --large-count, or less of small ones."
+                f"are off with a chance of at most {self.large_chance}; ask for a larger --large-count, or less of "
+                "small ones."
             )
         return smallest_size
 

@@ -289,8 +289,8 @@ def _count_people(connection: Connection, written: Written, keys: Places) -> Cou
     connection.register("wanted", pa.table({"key": keys}))
     rows, _ = _write_numbered_original_sql(written)
     sql = (
-        f"SELECT c.key, COUNT(*) AS n FROM {rows} AS o "
-        f"JOIN (SELECT * FROM classes JOIN wanted USING (key)) AS c ON {_write_same_class_sql(written)} GROUP BY c.key"
+        f"SELECT c.key, COUNT(*) AS n FROM {rows} AS o JOIN (SELECT * FROM classes JOIN wanted USING (key)) AS c ON "
+        f"{_write_same_class_sql(written)} GROUP BY c.key"
     )
     fetched_rows, counts = _fetch(connection, sql)
     sizes = np.zeros(len(keys), dtype=np.int64)

@@ -80,8 +80,7 @@ ONE_ROW: Mapping[str, tuple[str, str]] = {
     ),
     "a share of some": (
         "SELECT COUNT(*) / SUM(COUNT(*)) OVER () AS x, disease FROM release WHERE disease IN ('flu', 'cold') "
-        "GROUP BY disease "
-        "ORDER BY disease DESC LIMIT 1",
+        "GROUP BY disease ORDER BY disease DESC LIMIT 1",
         "SELECT COUNT(*) FILTER (WHERE disease = 'flu') / COUNT(*) AS x FROM release WHERE disease IN ('flu', 'cold')",
     ),
     "a running sum": (
@@ -305,8 +304,7 @@ def test_intervals_that_hold_together_count_every_candidate(release: Release) ->
 def test_a_public_number_of_a_joined_table_scales(release: Release) -> None:
     shares = release.sql(
         "WITH t AS (SELECT ward, COUNT(*) AS total FROM release GROUP BY ward) SELECT release.ward, COUNT(*) / "
-        "MAX(t.total) AS x "
-        "FROM release JOIN t ON t.ward = release.ward WHERE disease = 'flu' GROUP BY 1"
+        "MAX(t.total) AS x FROM release JOIN t ON t.ward = release.ward WHERE disease = 'flu' GROUP BY 1"
     ).rows
     for row in shares:
         sql = (
@@ -323,8 +321,7 @@ def test_a_public_number_of_a_joined_table_scales(release: Release) -> None:
 def test_no_row_gives_no_number(release: Release) -> None:
     (row,) = release.sql(
         "SELECT SUM(n) AS x, COUNT(*) AS rows FROM (SELECT ward, COUNT(*) AS n FROM release WHERE disease = "
-        "'flu' GROUP BY 1) "
-        "WHERE ward = 'Z'"
+        "'flu' GROUP BY 1) WHERE ward = 'Z'"
     ).rows
     empty: dict[str, Any] = {"x": row["x"].value, "rows": row["rows"]}
     assert math.isnan(empty["x"])

@@ -128,8 +128,7 @@ def check(tree: Tree, allowed: tuple[type[Any], ...], named: frozenset[str] = NA
         if not _is_known(node, allowed, named):
             raise QueryError(
                 f"{write_sql(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and "
-                "functions "
-                "of texts, numbers and dates."
+                "functions of texts, numbers and dates."
             )
 
 

@@ -50,8 +50,7 @@ def report_page(dossier: Dossier) -> Page:
     name = dossier.manifest.sensitive_name
     ending = (
         f"Made with sfumato {version('sfumato')} on {dossier.on.isoformat()}, from the release and the table it was "
-        "made "
-        f"from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the output of audit --json."
+        f"made from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the output of audit --json."
     )
     return Page(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
 

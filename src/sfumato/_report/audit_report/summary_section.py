@@ -25,8 +25,7 @@ def render_summary(dossier: Dossier) -> str:
     manifest, context = dossier.manifest, dossier.context
     published = (
         f"{dossier.release.rows:,} records with {len(manifest.public):,} public columns; {manifest.sensitive_name!r} "
-        "is "
-        f"protected by {manifest.mechanism_name} ({manifest.mechanism.guarantee})"
+        f"is protected by {manifest.mechanism_name} ({manifest.mechanism.guarantee})"
     )
     why = [check.detail[:1].upper() + check.detail[1:] for check in dossier.failed]
     decider = context.decider or HOLDER

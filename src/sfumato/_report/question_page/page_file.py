@@ -163,8 +163,7 @@ class AskPage:
         contact = f"Whom to ask: {about.contact}. " if about.contact else ""
         return (
             f"{licence}{contact}This file holds {contents_text}, and nothing that is not in the release; it needs no "
-            "network, "
-            f"and its policy allows none. Made with sfumato {version('sfumato')}."
+            f"network, and its policy allows none. Made with sfumato {version('sfumato')}."
         )
 
 

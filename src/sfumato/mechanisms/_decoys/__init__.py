@@ -325,8 +325,7 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         multiplied = (
             "each sensitive column is protected for itself. Where they are related, what they tell multiplies: the "
             f"odds of a combination by up to {products['largest_joint_likelihood_ratio']:,.0f}; and noise is "
-            "amplified at "
-            f"least {products['least_joint_amplification']:.3g} times in counts of combinations."
+            f"amplified at least {products['least_joint_amplification']:.3g} times in counts of combinations."
         )
         notices.append(Notice("columns-multiply", multiplied, numbers=products))
     counts = PART * np.array(plan.histogram.counts, dtype=np.float64)
@@ -371,8 +370,7 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
         return []
     sentence = (
         f"above the likelihood ratio of {plan.ratio_limit}: {format_values(above)}; merge rare values (--rare merge) "
-        "or "
-        "leave them blank (--rare suppress)."
+        "or leave them blank (--rare suppress)."
     )
     numbers: dict[str, Figure] = {"values": len(above), "ratio_limit": str(plan.ratio_limit)}
     return [*notices, Notice("above-ratio-limit", sentence, numbers=numbers)]

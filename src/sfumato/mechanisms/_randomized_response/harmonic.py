@@ -317,8 +317,7 @@ def summarize(plan: Plan, /) -> str:
     factors = [factor for factor in compute_amplifications(plan.bounds) if factor is not None]
     return (
         f"retention {format_number(format_ratio(plan.published.retention))}; odds may rise "
-        f"{format_factor(min(factors))} for the strictest "
-        f"bound, {format_factor(max(factors))} for the loosest"
+        f"{format_factor(min(factors))} for the strictest bound, {format_factor(max(factors))} for the loosest"
     )
 
 

@@ -229,8 +229,7 @@ def state_guarantee(design: Design, /) -> str:
     keep_probability = design.retention + design.swap_probability
     return (
         f"{state_any_prior(design.bound)} It is the true one with probability {float(keep_probability):.4g}, and any "
-        "given other one of "
-        f"the {len(design.domain)} values with probability "
+        f"given other one of the {len(design.domain)} values with probability "
         f"{float(design.swap_probability):.4g}.{describe_choice(design.bound)}"
     )
 

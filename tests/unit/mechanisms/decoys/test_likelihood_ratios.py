@@ -144,8 +144,8 @@ def test_promise_of_decoys_does_without_scipy() -> None:
     """Which takes longer to load than a small table takes to be published."""
     code = (
         "import sys\nfrom fractions import Fraction\nfrom sfumato._request.decoy_count_errors import "
-        "find_accurate_count\n"
-        "find_accurate_count(10, Fraction(1, 10), Fraction(1, 20))\nassert 'scipy' not in sys.modules"
+        "find_accurate_count\nfind_accurate_count(10, Fraction(1, 10), Fraction(1, 20))\nassert 'scipy' not in "
+        "sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -317,10 +317,8 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         count, usual, less = gain
         closer = (
             f"counts of {count:,.0f} records are typically off by {format_relative_error(less)} with --method "
-            "shrunk, and by "
-            f"{format_relative_error(usual)} with the default, if the share of the records that a condition selects "
-            "differs from "
-            "value to value by half; shrunk is biased and has no interval."
+            f"shrunk, and by {format_relative_error(usual)} with the default, if the share of the records that a "
+            "condition selects differs from value to value by half; shrunk is biased and has no interval."
         )
         notices.append(Notice("shrunk-is-closer", closer, numbers={"default": usual, "shrunk": less}))
     return [*notices, *_warn_even_dealing(plan, expected)]
@@ -337,8 +335,8 @@ def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
     count, usual, less = gain
     sentence = (
         f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by "
-        f"{format_relative_error(usual)}, "
-        f"and by {format_relative_error(less)} in mixed buckets, which keep the same caps."
+        f"{format_relative_error(usual)}, and by {format_relative_error(less)} in mixed buckets, which keep the same "
+        "caps."
     )
     return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": less})]
 
@@ -386,11 +384,10 @@ def state_guarantee(design: Design, /) -> str:
     return (
         "Every record is in a bucket, and it is published which values the records of a bucket have, but not which "
         "record has which. In each bucket every value has at most its cap of the records: "
-        f"{_describe_caps(design.caps)}. "
-        "Somebody who knows a person's bucket, and has no reason to think that the people of the bucket differ, "
-        "believes no value of that person with more than its cap. No other knowledge is covered: whoever knows how the "
-        "public columns go with the values, and this release tells that, can do better. The exact number of people "
-        f"with each value is published too.{unprotected}"
+        f"{_describe_caps(design.caps)}. Somebody who knows a person's bucket, and has no reason to think that the "
+        "people of the bucket differ, believes no value of that person with more than its cap. No other knowledge is "
+        "covered: whoever knows how the public columns go with the values, and this release tells that, can do better. "
+        f"The exact number of people with each value is published too.{unprotected}"
     )
 
 

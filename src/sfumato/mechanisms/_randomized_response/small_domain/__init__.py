@@ -416,8 +416,8 @@ def state_guarantee(design: Design, /) -> str:
     sizes = [len(cell.places) for cell in cells]
     width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     return (
-        "Take a person with one record, and one value that at most "
-        f"{bound.prior} of the people of the table have. Somebody who knows how often each value occurs in each of the "
+        f"Take a person with one record, and one value that at most {bound.prior} of the people of the table have. "
+        "Somebody who knows how often each value occurs in each of the "
         f"{len(cells)} cells, and nothing about that person, comes to believe that the person has that value with a "
         f"chance of at most {bound.posterior}, after seeing the person's cell and published value. Nothing else is "
         "covered: whoever also looks at what the other records of the cell show, or knows the person's other columns, "

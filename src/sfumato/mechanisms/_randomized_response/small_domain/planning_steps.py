@@ -34,10 +34,8 @@ def make_groups_table(groups: Sequence[Group], parts: Sequence[Part], bound: flo
     """A line for each group, in their order, with the cell that it went to."""
     title = (
         f"{format_count(len(groups), 'group')} that balancing made, in the order in which neighbours were merged "
-        "into cells. "
-        f"The paper's bound on the error of a share is {bound:.3g}; it holds with a chance of "
-        f"{format_percent(1 - RISK)} "
-        f"(its delta is {RISK}):"
+        f"into cells. The paper's bound on the error of a share is {bound:.3g}; it holds with a chance of "
+        f"{format_percent(1 - RISK)} (its delta is {RISK}):"
     )
     lines = [
         (str(number + 1), *_format_group(groups[number]), str(cell + 1))

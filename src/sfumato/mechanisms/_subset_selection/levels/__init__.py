@@ -397,14 +397,12 @@ def state_guarantee(design: Design, /) -> str:
     sentence = "; ".join(
         f"{float(level.share):.4g} of them at the level {level.name!r}, as a set of {level.selection.members} of its "
         f"{level.selection.size} groups, which holds the true one with probability {float(level.selection.hold):.4g} "
-        "and "
-        f"any given other one with probability {float(level.selection.other):.4g}"
+        f"and any given other one with probability {float(level.selection.other):.4g}"
         for level in design.levels
     )
     return (
         f"{state_any_prior(design.bound)} What is published of a record is a level, drawn whatever its value is, and "
-        "a set "
-        f"of values, which are whole groups of that level: {sentence}."
+        f"a set of values, which are whole groups of that level: {sentence}."
     )
 
 
