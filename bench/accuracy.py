@@ -40,10 +40,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from papers.accuracy import accuracy
+from papers.accuracy import compute_accuracy
 from papers.coded_table import CodedTable
-from papers.measured_errors import Contestant, requested
-from papers.query_pools import Band, Pool, between, crossed, passing, small_counts, spread, within
+from papers.measured_errors import Contestant, make_request
+from papers.query_pools import (
+    Band,
+    Pool,
+    draw_band_pool,
+    draw_crossed_pool,
+    draw_spread_pool,
+    make_bands_between,
+    make_lower_bands,
+    make_small_band,
+)
 from sfumato import (
     BreachBound,
     CountQuery,
@@ -151,17 +160,19 @@ def asked(table: CodedTable, names: Sequence[str], number: int) -> dict[str, Ask
     """The pools that are wanted, each in an order in which the first queries are a fair sample."""
     rows, found = table.rows, {}
     if "small" in names:
-        found["small"] = Asked(within(table, SEED, small_counts(), size=number), [small_counts()])
+        found["small"] = Asked(draw_band_pool(table, SEED, make_small_band(), size=number), [make_small_band()])
     if "crossed" in names:
-        bands = passing(rows, "0.1%", "0.5%", "1%")
-        pool = crossed(table, SEED)
+        bands = make_lower_bands(rows, "0.1%", "0.5%", "1%")
+        pool = draw_crossed_pool(table, SEED)
         passed = np.random.default_rng(SEED).permutation(np.flatnonzero(bands[0].holds(pool.truths)))
         found["crossed"] = Asked(pool.take(passed[: 2 * number]), bands)
     if "large" in names:
-        (whole,) = between(rows, "0.5%", "5%")
-        found["large"] = Asked(within(table, SEED, whole, size=number), between(rows, "0.5%", "1%", "5%"))
+        (whole,) = make_bands_between(rows, "0.5%", "5%")
+        found["large"] = Asked(
+            draw_band_pool(table, SEED, whole, size=number), make_bands_between(rows, "0.5%", "1%", "5%")
+        )
     if "spread" in names:
-        found["spread"] = Asked(spread(table, SEED, size=number), [Band("spread", 1)])
+        found["spread"] = Asked(draw_spread_pool(table, SEED, size=number), [Band("spread", 1)])
     return found
 
 
@@ -169,7 +180,7 @@ def asked_of_groups(table: pa.Table, column: str, number: int) -> Asked:
     """Counts of groups of values, drawn as counts of values are."""
     letters = pc.utf8_slice_codeunits(table.column(column).cast(pa.string()), 0, 1)
     coarse = CodedTable.of(table.set_column(table.column_names.index(column), column, letters), column)
-    pool, (band,) = crossed(coarse, SEED), passing(table.num_rows, "0.5%")
+    pool, (band,) = draw_crossed_pool(coarse, SEED), make_lower_bands(table.num_rows, "0.5%")
     chosen = np.random.default_rng(SEED).permutation(np.flatnonzero(band.holds(pool.truths)))[: 2 * number]
     queries = [
         CountQuery({**query.where, f"{column}.{LETTER}": next(iter(query.values or ()))})
@@ -188,14 +199,14 @@ def released(table: pa.Table, subject: Subject, contestant: Contestant, number: 
     """One of the releases."""
     column = subject.column
     grouping = {column: hierarchy_of(table, column)} if subject.is_grouped else {}
-    request = requested(table, Schema.of(column, hierarchies=grouping), contestant)
+    request = make_request(table, Schema.of(column, hierarchies=grouping), contestant)
     key = f"{SEED + number:064x}"
     return publish(request, folder / str(number), unsafe_test_key=key, on_notice=lambda notice: None).release
 
 
 def cell(pool: Pool, answers: Sequence[Estimates], band: Band) -> str:
     """Mean, median and coverage, as they are printed."""
-    found = accuracy(pool, answers, band)
+    found = compute_accuracy(pool, answers, band)
     if math.isnan(found.mean):
         return "-"
     covered = "" if math.isnan(found.coverage) else f", {found.coverage:.1%}"

@@ -36,7 +36,7 @@ SURE = 0.9
 
 def measure_agreement(sensitive: Codes, group_size: int) -> None:
     """Publish twice, and look where both releases show the same."""
-    one, two = (released(sensitive, group_size, _decoys.Creation.MIXED)[1] for _ in range(2))
+    one, two = (released(sensitive, group_size, _decoys.GroupCreation.MIXED)[1] for _ in range(2))
     shares = np.bincount(sensitive) / len(sensitive)
     same = one == two
     print(f"decoys, groups of {group_size}: a published value is true in {np.mean(one == sensitive):.1%};")
@@ -47,12 +47,12 @@ def measure_agreement(sensitive: Codes, group_size: int) -> None:
 
 def measure_learning(sensitive: Codes, columns: list[Codes], diversity: int, rounds: int) -> None:
     """Publish buckets, and guess everybody's value from them."""
-    draws = Draws.secret().for_column("sensitive")
+    draws = Draws.from_fresh_key().narrow_to_column("sensitive")
     plan = anatomy.plan(histogram_of(sensitive), Diversity(diversity), anatomy.Options(), draws)
     buckets = anatomy.MECHANISM.perturb(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
     lines = [
         np.concatenate(column)
-        for column in zip(*anatomy.MECHANISM.bucket_table.list_contents(plan).batches(1 << 20), strict=True)
+        for column in zip(*anatomy.MECHANISM.bucket_table.list_contents(plan).iter_batches(1 << 20), strict=True)
     ]
     holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
     print(f"anatomy, diversity {diversity}: the promise says {1 / diversity:.1%};")
@@ -89,9 +89,11 @@ def measure_ladder(table: pa.Table, column: str, group_size: int, diversity: int
             seen = attack.with_release
             if seen is not None:
                 low, high = seen.interval
-                control = "" if attack.control is None else f"; strangers {attack.control.right:.1%}"
-                shares = f"{attack.without.right:.1%} -> {seen.right:.1%} ({low:.1%} to {high:.1%}{control})"
-                print(f"  {attack.knows}: {shares}")
+                control = "" if attack.control is None else f"; strangers {attack.control.success:.1%}"
+                shares = (
+                    f"{attack.without_release.success:.1%} -> {seen.success:.1%} ({low:.1%} to {high:.1%}{control})"
+                )
+                print(f"  {attack.knowledge}: {shares}")
 
 
 def main() -> None:

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from papers.baselines.assignment_program import solve
-from papers.baselines.two_size_programs import fully_pruned, loss_pruned
+from papers.baselines.two_size_programs import search_fully_pruned, search_loss_pruned
 from sfumato._request.group_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import least_size
+from sfumato.mechanisms._bucketization.buckets.share_caps import compute_least_size
 from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
@@ -51,8 +51,8 @@ def known_cases(wanted: list[str]) -> Iterator[Any]:
 def posed(counts: tuple[int, ...], factor: str, offset: str) -> Problem:
     """The problem of a histogram, from the least size that the caps allow."""
     histogram = Histogram.of(range(len(counts)), counts)
-    caps = ShareCap.linear(histogram, factor, offset).of(histogram.values)
-    return pose(counts, caps, min(least_size(cap) for cap in caps), LARGEST)
+    caps = ShareCap.from_shares(histogram, factor, offset).list_caps(histogram.values)
+    return pose(counts, caps, min(compute_least_size(cap) for cap in caps), LARGEST)
 
 
 def split(counts: tuple[int, ...], parts: int) -> tuple[int, ...]:
@@ -99,8 +99,8 @@ def compare(case: Any, repeats: int) -> list[str]:
     if loss != case.optimum:
         print(f"{case.name}: the loss {loss} is not the known optimum {case.optimum}", file=sys.stderr)
     two, closed_time = timed(find_best_two_sizes, problem, repeats)
-    bisected, bisection_time = timed(fully_pruned, problem)
-    checked, checking_time = timed(loss_pruned, problem)
+    bisected, bisection_time = timed(search_fully_pruned, problem)
+    checked, checking_time = timed(search_loss_pruned, problem)
     if not two == bisected == checked:
         print(f"{case.name}: the two-size methods disagree", file=sys.stderr)
     fine, _ = timed(split_top_down, problem)

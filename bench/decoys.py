@@ -81,13 +81,13 @@ def slots_of(sensitive: Codes, draws: Draws, purpose: str) -> npt.NDArray[np.uin
     return Slots(draws, purpose, counts.tolist())(sensitive, np.zeros(len(counts), dtype=np.int64))
 
 
-def released(sensitive: Codes, group_size: int, creation: _decoys.Creation) -> tuple[_decoys.Design, Codes]:
+def released(sensitive: Codes, group_size: int, creation: _decoys.GroupCreation) -> tuple[_decoys.Design, Codes]:
     """A fresh release: its design, and what each record publishes."""
-    draws = Draws.secret().for_column("sensitive")
+    draws = Draws.from_fresh_key().narrow_to_column("sensitive")
     plan = _decoys.plan(histogram_of(sensitive), DecoyGroups(group_size), _decoys.Options(creation), draws)
-    shown = _decoys.replace(plan, sensitive, slots_of(sensitive, draws, _decoys.NAME), draws, 0).values
+    shown = _decoys.perturb(plan, sensitive, slots_of(sensitive, draws, _decoys.NAME), draws, 0).values
     assert shown is not None
-    return _decoys.design(plan), shown.astype(np.int64)
+    return _decoys.make_design(plan), shown.astype(np.int64)
 
 
 def weighted(errors: Iterator[tuple[float, int]]) -> float:
@@ -97,7 +97,7 @@ def weighted(errors: Iterator[tuple[float, int]]) -> float:
 
 
 def measure(
-    sensitive: Codes, asked: Sequence[Condition], group_size: int, creation: _decoys.Creation, runs: int
+    sensitive: Codes, asked: Sequence[Condition], group_size: int, creation: _decoys.GroupCreation, runs: int
 ) -> None:
     """Print one line for each estimator."""
     size = int(sensitive.max()) + 1
@@ -112,7 +112,7 @@ def measure(
             off, hits = [], []
             for condition in asked:
                 counts = np.bincount(shown[condition.mask], minlength=size)
-                tally = Tally.of_symbols(counts).beside(whole, None)
+                tally = Tally.of_symbols(counts).attach_context(whole, None)
                 places = list(condition.times)
                 found = method.count(design, tally, [np.array([place]) for place in places])
                 for place, moments in zip(places, found, strict=True):
@@ -131,19 +131,19 @@ def measure(
 
 def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int) -> None:
     """The same queries without decoys: Anatomy's own estimator, the inverse of it, fresh values, and noise."""
-    draws = Draws.secret().for_column("sensitive")
+    draws = Draws.from_fresh_key().narrow_to_column("sensitive")
     plan = anatomy.plan(histogram_of(sensitive), Diversity(group_size), anatomy.Options(), draws)
     buckets = anatomy.MECHANISM.perturb(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
     lines = [
         np.concatenate(column)
-        for column in zip(*anatomy.MECHANISM.bucket_table.list_contents(plan).batches(1 << 20), strict=True)
+        for column in zip(*anatomy.MECHANISM.bucket_table.list_contents(plan).iter_batches(1 << 20), strict=True)
     ]
     holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
     afresh = distribution_based.redraw(np.bincount(sensitive).tolist(), len(sensitive), draws)
     off: dict[str, list[tuple[float, int]]] = {}
     for condition in asked:
-        counts = np.bincount(buckets[condition.mask], minlength=plan.size)
-        tally = Tally.of_symbols(counts).beside(None, holdings)
+        counts = np.bincount(buckets[condition.mask], minlength=plan.bucket_count)
+        tally = Tally.of_symbols(counts).attach_context(None, holdings)
         places = list(condition.times)
         answers = {
             f"Anatomy, {name}": [
@@ -154,10 +154,12 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
             ]
             for name in ("uniform", "inverse")
         }
-        answers["drawn afresh"] = [distribution_based.count(afresh, condition.mask, place) for place in places]
+        answers["drawn afresh"] = [
+            distribution_based.count_published(afresh, condition.mask, place) for place in places
+        ]
         truths = [condition.counts[place] for place in places]
         for words, epsilon in EPSILONS.items():
-            answers[f"Laplace {words}"] = laplace.answer(truths, epsilon).tolist()
+            answers[f"Laplace {words}"] = laplace.answer_counts(truths, epsilon).tolist()
         for name, found in answers.items():
             for place, truth, value in zip(places, truths, found, strict=True):
                 off.setdefault(name, []).append((abs(value - truth) / truth, condition.times[place]))
@@ -167,7 +169,7 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
 
 def measure_repeats(sensitive: Codes, group_size: int) -> None:
     """How often a value that two or three independent releases agree on is the true one."""
-    shown = [released(sensitive, group_size, _decoys.Creation.MIXED)[1] for _ in range(3)]
+    shown = [released(sensitive, group_size, _decoys.GroupCreation.MIXED)[1] for _ in range(3)]
     two = shown[0] == shown[1]
     three = two & (shown[1] == shown[2])
     figures = [np.mean(shown[0] == sensitive), *(np.mean(shown[0][same] == sensitive[same]) for same in (two, three))]
@@ -196,7 +198,7 @@ def main() -> None:
     cells = sum(len(condition.times) for condition in asked)
     print(f"{len(sensitive):,} rows, groups of {arguments.group_size}: {QUERIES} queries, {cells} of them different,")
     print(f"under {len(asked)} conditions; {arguments.releases} releases")
-    for creation in _decoys.Creation:
+    for creation in _decoys.GroupCreation:
         measure(sensitive, asked, arguments.group_size, creation, arguments.releases)
     measure_others(sensitive, asked, arguments.group_size)
     measure_repeats(sensitive, arguments.group_size)

@@ -23,7 +23,7 @@ REPEATS = 20
 def page(scheme: str, width: int) -> str:
     """All figures under each other, as a reader by day or by night sees them."""
     own = f":root{{color-scheme:{scheme}}}body{{margin:8px;width:{width}px}}"
-    figures = "\n".join(draw(width).html() for draw in EXAMPLES.values())
+    figures = "\n".join(draw(width).to_html() for draw in EXAMPLES.values())
     return f"<!doctype html><meta charset=utf-8><title>Figures</title><style>{own}{STYLE}</style>\n{figures}\n"
 
 
@@ -42,7 +42,7 @@ def main() -> None:
             started = time.perf_counter()
             figure = draw(760)
             times.append(time.perf_counter() - started)
-        (folder / f"{name}.svg").write_text(figure.standalone(), encoding="utf-8")
+        (folder / f"{name}.svg").write_text(figure.to_standalone_svg(), encoding="utf-8")
         print(f"{name:<24} {len(figure.svg.encode()) / 1000:5.1f} kB {1000 * min(times):6.2f} ms  {figure.reading}")
 
 

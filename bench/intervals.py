@@ -26,7 +26,7 @@ DESIGNS = {
 def seconds(wanted: float, other: float, number: int) -> tuple[int, float]:
     """How many different pairs were made, of counts up to 50, and how long their intervals took."""
     chance = np.random.default_rng(7)
-    rows = chance.integers(1, int(exact_intervals.FEW / other), number * 2)
+    rows = chance.integers(1, int(exact_intervals.FEW_EXPECTED_HITS / other), number * 2)
     counts = np.minimum(chance.integers(0, 51, len(rows)), rows)
     hits = chance.binomial(counts, wanted) + chance.binomial(rows - counts, other)
     pairs = chance.permutation(np.unique(np.stack([rows, hits]), axis=1), axis=1)[:, :number]

@@ -99,7 +99,7 @@ def main() -> None:
     for key, numbers in theirs.items():
         is_same = np.allclose(numbers, mine[key], rtol=1e-9)
         print(f"{key:>22}: {numbers} {'the same' if is_same else f'but here {mine[key]}'}")
-    print(f"{options.rows:,} rows, {found.groups} groups, processor time")
+    print(f"{options.rows:,} rows, {found.group_count} groups, processor time")
     print(f"pyCANON {theirs_time:.1f} s, sfumato {max(ours):.2f} s: {theirs_time / max(ours):.0f} times as fast")
 
 

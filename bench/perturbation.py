@@ -23,14 +23,14 @@ import pyarrow.parquet as pq
 
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.random_slots import Slots
-from sfumato._records.set_records import Sets
+from sfumato._records.set_records import SetEncoding
 from sfumato._records.tally import Tally
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response import small_domain
-from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance
+from sfumato.mechanisms._randomized_response.inverse_estimation import compute_flat_variance
 from sfumato.mechanisms._randomized_response.small_domain import Merge
 
 SELECTIVITIES = (0.001, 0.005, 0.01)
@@ -97,8 +97,8 @@ def tallies(contender: Contender, plan: Any, masks: Sequence[Masks], sensitive: 
     if module.uses_slots:
         slots = Slots(draws, module.name, counts.tolist())(sensitive, np.zeros(len(counts), dtype=np.int64))
     replaced = module.replace(plan, sensitive.astype(np.uint16), slots, draws, 0)
-    shown = module.shown(module.design(plan))
-    if isinstance(shown, Sets):
+    shown = module.shown(module.make_design(plan))
+    if isinstance(shown, SetEncoding):
         bits = np.unpackbits(replaced.values, axis=1, count=shown.size).astype(np.float32)
         members = np.array(masks, dtype=np.float32) @ bits
         return [
@@ -111,7 +111,7 @@ def tallies(contender: Contender, plan: Any, masks: Sequence[Masks], sensitive: 
     return [Tally.of_symbols(np.bincount(numbers[mask], minlength=len(shown.symbols))) for mask in masks]
 
 
-def symbol_numbers(shown: Values, size: int) -> Codes:
+def symbol_numbers(shown: ValueEncoding, size: int) -> Codes:
     """The number of the symbol for each cell and value."""
     cells = np.zeros(len(shown.symbols), dtype=np.int64) if shown.cells is None else shown.cells
     numbers = np.full((int(cells.max()) + 1, size), -1)
@@ -124,7 +124,7 @@ def errors(
 ) -> dict[float, float]:
     """The mean relative error of the queries of each selectivity."""
     module = REGISTRY[contender.mechanism]
-    design, count = module.design(plan), module.methods["closed"].count
+    design, count = module.make_design(plan), module.methods["closed"].count
     found = {}
     for share, asked in pool.items():
         off = [
@@ -157,10 +157,10 @@ def expected_errors(
 
 def cells_variance(plan: small_domain.Plan, counts: npt.NDArray[np.float64], value: int) -> float:
     """The variance of a count over cells, with the rows that each cell is expected to have."""
-    operator = plan.published.operator
+    operator = plan.design.operator
     entries = counts[operator.places] * plan.shares
-    rows = operator.by_cell(entries)[operator.cells]
-    base, slope = flat_variance(operator.retention, operator.swap, rows, 1)
+    rows = operator.sum_by_cell(entries)[operator.cells]
+    base, slope = compute_flat_variance(operator.retention, operator.swap, rows, 1)
     return float((base + slope * entries)[operator.places == value].sum())
 
 
@@ -169,7 +169,7 @@ def planning_time(contender: Contender, histogram: Histogram, bound: BreachBound
     times = []
     for _ in range(5):
         start = time.perf_counter()
-        contender.plan(histogram, bound, Draws.secret())
+        contender.plan(histogram, bound, Draws.from_fresh_key())
         times.append(time.perf_counter() - start)
     return min(times)
 
@@ -183,10 +183,10 @@ def compare(sensitive: Codes, masks: Sequence[Masks], histogram: Histogram, boun
     held = np.array([np.bincount(sensitive[mask], minlength=histogram.domain_size) for mask in masks])
     reference: dict[float, float] = {}
     for contender in CONTENDERS:
-        plan = contender.plan(histogram, bound, Draws.secret())
+        plan = contender.plan(histogram, bound, Draws.from_fresh_key())
         runs = []
         for _ in range(releases):
-            draws = Draws.secret().for_column("sensitive")
+            draws = Draws.from_fresh_key().narrow_to_column("sensitive")
             runs.append(errors(contender, plan, pool, tallies(contender, plan, masks, sensitive, draws)))
         mean = {share: float(np.mean([run[share] for run in runs])) for share in pool}
         reference = reference or mean

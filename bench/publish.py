@@ -51,11 +51,11 @@ from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import encode_row_group
 from sfumato._profile import equivalence_classes, joint_counts, record_sample
 from sfumato._profile import table_scan as surveying
-from sfumato._profile.piece_offsets import Offset
-from sfumato._profile.table_scan import survey
+from sfumato._profile.piece_offsets import PieceOffset
+from sfumato._profile.table_scan import scan_table
 from sfumato._publication_plan import open_table
 from sfumato._risk.attackers import attacker_knowledge, planned_exposure, predictive_columns
-from sfumato.cli.program import WithoutPandas
+from sfumato.cli.program import PandasBlocker
 from sfumato.mechanisms._subset_selection import subset
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
@@ -114,22 +114,25 @@ def run_in_order(source: Path, target: Path) -> None:
     """The two passes without the shuffle: what the rows cost if they could stay in order. No product does this."""
     request, engine = request_for(source), LocalEngine(batch_rows=ROW_GROUP)
     table = open_table(request, target.parent, engine)
-    draws = Draws.secret()
-    found = survey(request.schema, source=table, engine=engine, folder=target.parent, draws=draws)
+    draws = Draws.from_fresh_key()
+    found = scan_table(request.schema, source=table, engine=engine, folder=target.parent, draws=draws)
     chosen = choose(found.histogram, request.spec, draws, request.mechanism)
     counts = found.histogram.counts
     rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
 
-    pieces, offsets = engine.pieces(table, found.preparation.columns), rewrite.offsets(found.pieces)
-    encoder = Encoder(rewrite.published)
+    pieces, offsets = engine.split_source(table, found.preparation.columns), rewrite.list_offsets(found.pieces)
+    encoder = Encoder(rewrite.published_columns)
 
-    def rewritten(item: tuple[TablePiece, Offset]) -> list[EncodedRows]:
-        batches = (found.preparation(batch) for batch, _ in item[0].batches(found.preparation.columns))
-        return [encode_row_group(encoder, rewrite.published, rows) for rows in rewrite.piece(batches, item[1])]
+    def rewritten(item: tuple[TablePiece, PieceOffset]) -> list[EncodedRows]:
+        batches = (found.preparation(batch) for batch, _ in item[0].read_batches(found.preparation.columns))
+        return [
+            encode_row_group(encoder, rewrite.published_columns, rows)
+            for rows in rewrite.rewrite_piece(batches, item[1])
+        ]
 
     with target.open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
-        for groups in engine.each(rewritten, zip(pieces, offsets, strict=True)):
+        for groups in engine.map_items(rewritten, zip(pieces, offsets, strict=True)):
             for group in groups:
                 writer.add(group)
         writer.finish()
@@ -174,7 +177,7 @@ def _timed(
     with_pandas: bool,
 ) -> None:
     if not with_pandas:
-        sys.meta_path.insert(0, WithoutPandas())
+        sys.meta_path.insert(0, PandasBlocker())
     watch = _Watch()
     start, before = time.perf_counter(), time.process_time()
     work(source, target)
@@ -191,10 +194,10 @@ class _Watch:
         self.clock: list[float] = []
         """By the main thread alone: other work goes on beside the others."""
         self._inside = threading.local()
-        self.wrap(joint_counts._Group, "hash")
+        self.wrap(joint_counts._ColumnGroup, "hash")
         self.wrap(equivalence_classes, "value_words")
         for name in ("_sort", "result"):  # adding is little but sorting
-            self.wrap(equivalence_classes.Combinations, name)
+            self.wrap(equivalence_classes.ClassSizeSketch, name)
         self.wrap(equivalence_classes, "alone_among")
         for name in ("add", "merge", "result"):
             self.wrap(record_sample.Sampler, name)
@@ -204,7 +207,7 @@ class _Watch:
         for name in ("best_guess", "told_groups"):
             self.wrap(predictive_columns, name)
         self.wrap(planned_exposure, "attack")
-        self.wrap(attacker_knowledge.Evidence, "of")
+        self.wrap(attacker_knowledge.ColumnEvidence, "of")
 
     def wrap(self, owner: Any, name: str) -> None:
         """Time a function, unless another one that is timed has called it in the same thread."""

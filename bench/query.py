@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from sfumato import Release, publish
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.many_counts import count_many
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 
 sys.path.insert(0, str(Path(__file__).parent))
 tables = importlib.import_module("publish")
@@ -134,7 +134,7 @@ def all_of(ask: Callable[[CountQuery], Any], queries: Sequence[CountQuery]) -> l
 
 def compare_many(release: Release, queries: Sequence[CountQuery], repeats: int) -> None:
     """Time all engines on the same release."""
-    data = release.folder / release.manifest.data
+    data = release.folder / release.manifest.data_file
     seconds, found = best(lambda: count_many(release.manifest, release.folder, queries), repeats)
     intervals, _ = best(lambda: (found.standard_error, found.interval()), 1)  # what is found once is kept
     each = f"{seconds / len(queries) * 1e6:8.1f} µs a query"
@@ -170,8 +170,8 @@ def compare_one(release: Release, repeats: int) -> None:
     """One interactive count against the plain count of the same condition, in turn; also in processor time."""
     value = label(len(tables.DOMAIN_SIZES) - 1, 3)
     conditions = [f"column_2 = '{label(2, 3)}'", f"column_0 = '{label(0, 5)}' AND column_4 = '{label(4, 1)}'"]
-    data = ", ".join(f"'{path}'" for path in release.manifest.paths(release.folder))
-    shows_values = isinstance(release.manifest.shown, Values)
+    data = ", ".join(f"'{path}'" for path in release.manifest.list_data_paths(release.folder))
+    shows_values = isinstance(release.manifest.encoding, ValueEncoding)
     start = time.perf_counter()
     release.count(value, where=conditions[0]).interval()
     print(f"  the first question: {(time.perf_counter() - start) * 1e3:7.1f} ms")

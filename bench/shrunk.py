@@ -47,17 +47,21 @@ Errors = Mapping[str, npt.NDArray[np.float64]]
 
 def conditions(table: CodedTable, number: int) -> list[Lines]:
     """The records of random conditions, by their numbers."""
-    chance, names = np.random.default_rng(SEED), list(table.public)
+    chance, names = np.random.default_rng(SEED), list(table.public_columns)
     found: dict[tuple[tuple[str, int], ...], Lines] = {}
     while len(found) < number:
         chosen = [names[place] for place in chance.choice(len(names), size=chance.integers(1, 4), replace=False)]
         record = chance.integers(table.rows) if chance.random() < 1 / 2 else None
         codes = [
-            int(chance.integers(table.public[name].size) if record is None else table.public[name].codes[record])
+            int(
+                chance.integers(table.public_columns[name].size)
+                if record is None
+                else table.public_columns[name].codes[record]
+            )
             for name in chosen
         ]
         mask = np.logical_and.reduce(
-            [table.public[name].codes == code for name, code in zip(chosen, codes, strict=True)]
+            [table.public_columns[name].codes == code for name, code in zip(chosen, codes, strict=True)]
         )
         if mask.sum() >= LEAST_ROWS:
             found[tuple(sorted(zip(chosen, codes, strict=True)))] = np.flatnonzero(mask)
@@ -74,7 +78,7 @@ def tally_of(shown: Codes, asked: Sequence[Lines], size: int) -> Tally:
         lines = [bits[rows].sum(axis=0, dtype=np.int64) for rows in asked]
         whole = bits.sum(axis=0, dtype=np.int64)
     counted = Tally(np.array(lines), np.array([len(rows) for rows in asked]))
-    return counted.beside(Tally.of_one(whole, len(shown)), None)
+    return counted.attach_context(Tally.of_one(whole, len(shown)), None)
 
 
 def errors(table: CodedTable, name: str, spec: PrivacySpec, asked: Sequence[Lines], releases: int) -> Errors:
@@ -84,11 +88,11 @@ def errors(table: CodedTable, name: str, spec: PrivacySpec, asked: Sequence[Line
     truths = np.array([np.bincount(codes[rows], minlength=size) for rows in asked])
     found: dict[str, list[npt.NDArray[np.float64]]] = {}
     for number in range(releases):
-        draws = Draws.unsafe_test_key(f"{SEED + number:064x}").for_column("sensitive")
+        draws = Draws.unsafe_test_key(f"{SEED + number:064x}").narrow_to_column("sensitive")
         plan = mechanism.plan(histogram_of(codes), spec, mechanism.options(), draws)
         slots = slots_of(codes, draws, name) if mechanism.uses_slots else None
         tally = tally_of(np.asarray(mechanism.perturb(plan, codes, slots, draws, 0).values), asked, size)
-        design = mechanism.design(plan)
+        design = mechanism.make_design(plan)
         default = next(iter(mechanism.list_estimators(design)))
         for method in (default, "shrunk", *(["paper"] if "paper" in mechanism.estimators else [])):
             singles = [np.array([place]) for place in range(size)]
@@ -129,7 +133,7 @@ def main() -> None:
     some = np.sort(np.random.default_rng(SEED).permutation(table.num_rows)[: arguments.rows])
     coded = CodedTable.of(table.take(some), arguments.column)
     asked = conditions(coded, arguments.conditions)
-    print(f"| request | estimator | {' | '.join(band.words for band in BANDS)} |\n|{'---|' * (2 + len(BANDS))}")
+    print(f"| request | estimator | {' | '.join(band.label for band in BANDS)} |\n|{'---|' * (2 + len(BANDS))}")
     if arguments.bound:
         bound = BreachBound(*arguments.bound)
         for name in ("uniform", "subset"):

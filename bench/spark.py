@@ -76,7 +76,7 @@ def main() -> None:
         start = time.perf_counter()
         what, spark, stop = session(arguments.workers)
         started = time.perf_counter() - start
-        first = timed(lambda: list(SparkEngine(spark).each(str, range(2 * arguments.workers))))
+        first = timed(lambda: list(SparkEngine(spark).map_items(str, range(2 * arguments.workers))))
         print(f"{arguments.rows:,} rows; {what}: session {started:.1f} s, first job {first:.1f} s", flush=True)
         for mechanism in arguments.mechanisms:
             times: dict[str, list[float]] = {"here": [], "there": []}

@@ -14,17 +14,17 @@ a finished experiment is not run again.
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict
-from papers.experiment_tables import Tables
+from papers.experiment_tables import TableSource
 from papers.experiments import EXPERIMENTS, select_experiments
-from papers.reproduction import Reproduced, reproduce
+from papers.reproduction import Reproduction, reproduce
 
 __all__ = [
     "EXPERIMENTS",
     "Conditions",
     "Experiment",
     "Outcome",
-    "Reproduced",
-    "Tables",
+    "Reproduction",
+    "TableSource",
     "Verdict",
     "reproduce",
     "select_experiments",

@@ -30,14 +30,14 @@ class Accuracy:
     """The share of intervals that hold the true count, of those that there are."""
 
 
-def relative_errors(estimated: Floats, truths: Counts, at_least: float = 1) -> Floats:
+def compute_relative_errors(estimated: Floats, truths: Counts, at_least: float = 1) -> Floats:
     """How far each estimate is off, relative to the truth or to the sanity bound, whichever is more."""
     if at_least <= 0:
         raise SpecError(f"the sanity bound is {at_least}, and must be above 0.")
     return np.asarray(np.abs(estimated - truths) / np.maximum(truths, at_least))
 
 
-def accuracy(
+def compute_accuracy(
     pool: Pool,
     releases: Sequence[Estimates],
     band: Band | None = None,
@@ -46,14 +46,21 @@ def accuracy(
     level: float = DEFAULT_LEVEL,
 ) -> Accuracy:
     """The errors of the queries of a pool, or of a band of it, over the answers of each release."""
-    chosen = np.ones(len(pool), dtype=np.bool_) if band is None else band.holds(pool.truths)
-    truths = pool.truths[chosen]
+    is_in_band = np.ones(len(pool), dtype=np.bool_) if band is None else band.holds(pool.truths)
+    truths = pool.truths[is_in_band]
     if not releases or not len(truths):
         return Accuracy(len(truths), np.nan, np.nan, np.nan)
-    errors = np.array([relative_errors(each.value[chosen], truths, at_least) for each in releases])
-    held, told = 0, 0
-    for each in releases:
-        low, high = (end[chosen] for end in each.interval(level))
-        held += int(np.count_nonzero((low <= truths) & (truths <= high)))
-        told += int(np.count_nonzero(~np.isnan(low)))
-    return Accuracy(len(truths), float(errors.mean()), float(np.median(errors)), held / told if told else np.nan)
+    errors = np.array(
+        [compute_relative_errors(estimates.value[is_in_band], truths, at_least) for estimates in releases]
+    )
+    covered_count, interval_count = 0, 0
+    for estimates in releases:
+        low, high = (end[is_in_band] for end in estimates.interval(level))
+        covered_count += int(np.count_nonzero((low <= truths) & (truths <= high)))
+        interval_count += int(np.count_nonzero(~np.isnan(low)))
+    return Accuracy(
+        len(truths),
+        float(errors.mean()),
+        float(np.median(errors)),
+        covered_count / interval_count if interval_count else np.nan,
+    )

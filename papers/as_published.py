@@ -20,13 +20,13 @@ from sfumato._core.option_fields import list_flags
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._query.release import Release
 from sfumato.cli.option_group import make_command_parameter
-from sfumato.cli.options import PROMISE, PromiseOptions
+from sfumato.cli.options import PROMISE_PANEL, PromiseOptions
 from sfumato.cli.questions import QueryOptions
 from sfumato.errors import QueryError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._bucketization.buckets import Sizes
-from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal
-from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation
 from sfumato.mechanisms._randomized_response.fine_grain import Direction, Objective
 from sfumato.mechanisms._randomized_response.small_domain import Merge
 
@@ -41,8 +41,8 @@ class PrintedSettings:
     """By the names of the fields of the mechanism's options; all others are as usual."""
 
 
-def _print_buckets(sizes: Sizes) -> PrintedSettings:
-    options = {"sizes": sizes, "min_bucket": 1, "dealing": Deal.ROUND_ROBIN}
+def _make_bucket_settings(sizes: Sizes) -> PrintedSettings:
+    options = {"sizes": sizes, "min_bucket": 1, "dealing": DealingMethod.ROUND_ROBIN}
     return PrintedSettings("buckets", "uniform", options)
 
 
@@ -54,21 +54,21 @@ SETTINGS: Mapping[str, PrintedSettings] = {
     "fine-grain-iterated": PrintedSettings(
         "fine-grain", "em", {"direction": Direction.UPWARD, "objective": Objective.RECORD}
     ),
-    "buckets": _print_buckets(Sizes.MULTI),
-    "two-size-buckets": _print_buckets(Sizes.TWO),
-    "one-size-buckets": _print_buckets(Sizes.ONE),
-    "anatomy": PrintedSettings("anatomy", "uniform", {"dealing": Deal.ROUND_ROBIN}),
-    "splu": PrintedSettings("decoys", "paper", {"groups": Creation.ANATOMY_RANDOM}),
-    "splu-ties-by-order": PrintedSettings("decoys", "paper", {"groups": Creation.ANATOMY}),
+    "buckets": _make_bucket_settings(Sizes.MULTI),
+    "two-size-buckets": _make_bucket_settings(Sizes.TWO),
+    "one-size-buckets": _make_bucket_settings(Sizes.ONE),
+    "anatomy": PrintedSettings("anatomy", "uniform", {"dealing": DealingMethod.ROUND_ROBIN}),
+    "splu": PrintedSettings("decoys", "paper", {"groups": GroupCreation.ANATOMY_RANDOM}),
+    "splu-ties-by-order": PrintedSettings("decoys", "paper", {"groups": GroupCreation.ANATOMY}),
 }
 """By the names of the works and, where a work prints several ways, of the way."""
 
-NAME = "as_published"
+PARAMETER_NAME = "as_published"
 AS_PUBLISHED = typer.Option(
     "--as-published",
     metavar="WORK",
     help=f"Whose settings to take: {', '.join(SETTINGS)}.",
-    rich_help_panel=PROMISE,
+    rich_help_panel=PROMISE_PANEL,
     autocompletion=lambda: list(SETTINGS),
 )
 
@@ -86,21 +86,21 @@ class PrintedPromiseOptions(PromiseOptions):
     """The options of a request, with those of the mechanism as a work prints them; what is given by a flag wins."""
 
     @classmethod
-    def parameters(cls) -> Iterator[Parameter]:
+    def list_parameters(cls) -> Iterator[Parameter]:
         """Whose settings to take, and every option of a request and of a mechanism."""
-        yield make_command_parameter(NAME, str, AS_PUBLISHED, Parameter.empty)
-        yield from super().parameters()
+        yield make_command_parameter(PARAMETER_NAME, str, AS_PUBLISHED, Parameter.empty)
+        yield from super().list_parameters()
 
     @cached_property
     def settings(self) -> PrintedSettings:
         """The settings that were asked for, unless another mechanism was."""
-        found = find_settings(self.given[NAME])
-        if self.given["mechanism"] not in (AUTO, found.mechanism):
+        printed_settings = find_settings(self.given[PARAMETER_NAME])
+        if self.given["mechanism"] not in (AUTO, printed_settings.mechanism):
             raise SpecError(
-                f"{self.given[NAME]!r} is published by the mechanism {found.mechanism!r}, and "
+                f"{self.given[PARAMETER_NAME]!r} is published by the mechanism {printed_settings.mechanism!r}, and "
                 f"--mechanism {self.given['mechanism']} asks for another; leave it out."
             )
-        return found
+        return printed_settings
 
     @property
     def mechanism(self) -> str:
@@ -110,20 +110,20 @@ class PrintedPromiseOptions(PromiseOptions):
     @cached_property
     def options(self) -> dict[str, Any]:
         """The options that were given, and for the work's mechanism those that it prints."""
-        given, name = super().options, self.mechanism
+        given_options, name = super().options, self.mechanism
         kind = REGISTRY[name].options
         flags = {field: flag.parameter for field, flag in list_flags(kind)}
-        printed = {
+        printed_values = {
             field: value
             for field, value in self.settings.options.items()
             if field not in flags or self.given[flags[field]] is None
         }
-        return {**given, name: replace(given.get(name, kind()), **printed)}
+        return {**given_options, name: replace(given_options.get(name, kind()), **printed_values)}
 
 
-def ask_as_published(asked: QueryOptions, work: str) -> QueryOptions:
+def ask_as_published(query_options: QueryOptions, work: str) -> QueryOptions:
     """Returns the options of a question with the estimator that a work prints, unless another one is named."""
-    return replace(asked, method=asked.method or find_settings(work).method)
+    return replace(query_options, method=query_options.method or find_settings(work).method)
 
 
 def check_release(release: Release, work: str) -> None:

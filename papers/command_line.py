@@ -15,11 +15,11 @@ from rich.table import Table
 from papers import experiments as registry
 from papers.as_published import AS_PUBLISHED, PrintedPromiseOptions, ask_as_published, check_release
 from papers.experiment import Experiment
-from papers.reproduction import Reproduced, reproduce
-from papers.works import work_of
+from papers.reproduction import Reproduction, reproduce
+from papers.works import find_work
 from sfumato.cli import app, render
 from sfumato.cli.commands import Command, RequestCommand
-from sfumato.cli.option_group import spread
+from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
     NoticeOptions,
     PlanTableOptions,
@@ -32,18 +32,18 @@ from sfumato.cli.options import (
     TargetOptions,
 )
 from sfumato.cli.output import StoppedError, err, out, print_json
-from sfumato.cli.pages import AskPageOptions, PageOptions
+from sfumato.cli.pages import PlanPageOptions, QuestionPageOptions
 from sfumato.cli.questions import QueryOptions, answer_questions
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import TargetError
 
-NAME = "python -m papers"
+PROGRAM_NAME = "python -m papers"
 LIST = "list"
 
 
 def run_experiments(
     names: Annotated[
-        list[str], typer.Argument(metavar="list | all | NAME...", help=f"What to run: see {NAME} {LIST}.")
+        list[str], typer.Argument(metavar="list | all | NAME...", help=f"What to run: see {PROGRAM_NAME} {LIST}.")
     ],
     data: Annotated[
         Path | None,
@@ -59,14 +59,14 @@ def run_experiments(
 ) -> None:
     """Reproduce tables and figures of the papers, each with one sentence that says whether they hold."""
     if names == [LIST]:
-        _list(registry.EXPERIMENTS, printed)
+        _list_experiments(registry.EXPERIMENTS, printed)
         return
     experiments = registry.select_experiments(names)
     if target is None:
         raise TargetError("name a directory for the results with --out, such as --out results.")
-    found = _run(experiments, target, printed, data=data, seed=seed, quick=quick)
+    results = _run_all(experiments, target, printed, data=data, seed=seed, quick=quick)
     if printed.as_json:
-        print_json({"path": str(target), "experiments": [_json(each) for each in found]})
+        print_json({"path": str(target), "experiments": [_to_json(result) for result in results]})
     elif not printed.quiet:
         render.show_text(out, f"written to {target}")
 
@@ -78,7 +78,7 @@ def plan(
     aimed: TargetOptions,
     where: EngineOptions,
     stops: NoticeOptions,
-    filed: PageOptions,
+    filed: PlanPageOptions,
     printed: PrintOptions,
 ) -> None:
     """Show what would be published with the settings that a work prints. Private: it shows counts."""
@@ -92,7 +92,7 @@ def publish(
     stops: StopOptions,
     where: EngineOptions,
     written: ReleaseOptions,
-    paged: AskPageOptions,
+    paged: QuestionPageOptions,
     noticed: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
@@ -116,73 +116,81 @@ COMMANDS = {"plan": (plan, RequestCommand), "publish": (publish, RequestCommand)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run experiments, or one of the commands."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in COMMANDS:
-        command, kind = COMMANDS[given[0]]
-        app.run_program(lambda: _build(command, kind), f"{NAME} {given[0]}", given[1:])
+    argument_list = list(sys.argv[1:] if arguments is None else arguments)
+    if argument_list and argument_list[0] in COMMANDS:
+        command, kind = COMMANDS[argument_list[0]]
+        app.run_program(lambda: _build(command, kind), f"{PROGRAM_NAME} {argument_list[0]}", argument_list[1:])
     else:
-        app.run_program(lambda: _build(run_experiments, Command), NAME, given)
+        app.run_program(lambda: _build(run_experiments, Command), PROGRAM_NAME, argument_list)
 
 
 def _build(function: Any, kind: type[Command]) -> Any:
     program = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    about = f"With the settings that a work prints: {', '.join(f'{NAME} {name}' for name in COMMANDS)} (--help)."
-    program.command(cls=kind, epilog=about if function is run_experiments else None)(spread(function))
+    about = (
+        f"With the settings that a work prints: {', '.join(f'{PROGRAM_NAME} {name}' for name in COMMANDS)} (--help)."
+    )
+    program.command(cls=kind, epilog=about if function is run_experiments else None)(expand_option_groups(function))
     return typer.main.get_command(program)
 
 
-def _run(
+def _run_all(
     experiments: Sequence[Experiment], target: Path, printed: PrintOptions, **conditions: Any
-) -> Sequence[Reproduced]:
+) -> Sequence[Reproduction]:
     """One after the other, with progress; whoever stops it is told what is kept."""
-    found: list[Reproduced] = []
-    with render.show_progress(err, printed, "reproducing") as shown:
+    results: list[Reproduction] = []
+    with render.show_progress(err, printed, "reproducing") as update_progress:
 
-        def progress(name: str, done: int, of: int) -> None:
-            shown(done, of, f"{name}, {len(found) + 1} of {len(experiments)}")
+        def progress(name: str, finished_text: int, of: int) -> None:
+            update_progress(finished_text, of, f"{name}, {len(results) + 1} of {len(experiments)}")
 
         try:
             for outcome in reproduce(experiments, target, progress=progress, **conditions):
-                found.append(outcome)
+                results.append(outcome)
                 if not printed.is_silent:
-                    _show(outcome)
+                    _show_result(outcome)
         except KeyboardInterrupt as stopped:
-            done = f"{len(found)} of {len(experiments)} are in {target}"
-            raise StoppedError(f"stopped; {done}, and the same command goes on from there.") from stopped
-    return found
+            finished_text = f"{len(results)} of {len(experiments)} are in {target}"
+            raise StoppedError(f"stopped; {finished_text}, and the same command goes on from there.") from stopped
+    return results
 
 
-def _list(experiments: Sequence[Experiment], printed: PrintOptions) -> None:
+def _list_experiments(experiments: Sequence[Experiment], printed: PrintOptions) -> None:
     if printed.as_json:
-        told = [{"name": each.name, "title": each.title, "work": work_of(each.name)} for each in experiments]
-        print_json({"experiments": told})
+        entries = [
+            {"name": experiment.name, "title": experiment.title, "work": find_work(experiment.name)}
+            for experiment in experiments
+        ]
+        print_json({"experiments": entries})
         return
     table = Table("name", "what is printed or drawn")
-    for work, own in groupby(experiments, key=lambda each: work_of(each.name)):
+    for work, own_experiments in groupby(experiments, key=lambda experiment: find_work(experiment.name)):
         table.add_section()
         table.add_row("", f"[bold]{render.escape_for_terminal(work)}[/bold]")
-        for each in own:
-            table.add_row(each.name, each.title)
+        for experiment in own_experiments:
+            table.add_row(experiment.name, experiment.title)
     out.print(table)
 
 
-def _show(found: Reproduced) -> None:
-    kept = "kept from before" if found.is_kept else f"{found.seconds:.1f} s"
-    said = ", ".join([kept, *dict.fromkeys(each.partition(",")[0] for each in found.tables)])
+def _show_result(result: Reproduction) -> None:
+    time_text = "kept from before" if result.is_kept else f"{result.seconds:.1f} s"
+    details = ", ".join([time_text, *dict.fromkeys(origin.partition(",")[0] for origin in result.tables)])
     out.print(
-        f"[bold]{render.escape_for_terminal(found.name)}[/bold] {found.verdict} ({render.escape_for_terminal(said)})",
+        (
+            f"[bold]{render.escape_for_terminal(result.name)}[/bold] {result.verdict} "
+            f"({render.escape_for_terminal(details)})"
+        ),
         highlight=False,
     )
-    render.show_text(out, found.sentence)
+    render.show_text(out, result.sentence)
 
 
-def _json(found: Reproduced) -> dict[str, object]:
+def _to_json(result: Reproduction) -> dict[str, object]:
     return {
-        "name": found.name,
-        "title": found.title,
-        "verdict": found.verdict.value,
-        "sentence": found.sentence,
-        "seconds": found.seconds,
-        "tables": list(found.tables),
-        "kept": found.is_kept,
+        "name": result.name,
+        "title": result.title,
+        "verdict": result.verdict.value,
+        "sentence": result.sentence,
+        "seconds": result.seconds,
+        "tables": list(result.tables),
+        "kept": result.is_kept,
     }

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from papers.experiment_outcome import Outcome
-from papers.experiment_tables import Tables
+from papers.experiment_tables import TableSource
 
 Item = TypeVar("Item")
 Progress = Callable[[int, int], None]
@@ -20,13 +20,13 @@ Progress = Callable[[int, int], None]
 class Conditions:
     """How an experiment is run."""
 
-    tables: Tables = field(default_factory=Tables)
+    tables: TableSource = field(default_factory=TableSource)
     seed: int = 1
     is_quick: bool = False
     """Fewer records, queries and repeats: the shape of the result in seconds."""
     progress: Progress = lambda done, of: None
 
-    def steps(self, items: Iterable[Item]) -> Iterator[Item]:
+    def iter_steps(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items one after the other, with progress."""
         all_items = list(items)
         for done, item in enumerate(all_items):
@@ -34,15 +34,15 @@ class Conditions:
             yield item
         self.progress(len(all_items), len(all_items))
 
-    def either(self, quick: Item, full: Item) -> Item:
+    def choose(self, quick: Item, full: Item) -> Item:
         """What a quick run takes, or a full one."""
         return quick if self.is_quick else full
 
-    def generator(self, *purpose: int) -> np.random.Generator:
+    def make_generator(self, *purpose: int) -> np.random.Generator:
         """Numbers that follow from the seed; experiments are no releases, and nothing in them is secret."""
         return np.random.default_rng([self.seed, *purpose])
 
-    def key(self, number: int = 0) -> str:
+    def make_key(self, number: int = 0) -> str:
         """A key for a release that is measured and thrown away."""
         return f"{(self.seed << 32) + number:064x}"
 

@@ -41,33 +41,37 @@ class Outcome:
 
     def to_csv(self) -> str:
         """The table with all digits."""
-        written = io.StringIO()
-        rows = csv.writer(written, lineterminator="\n")
-        rows.writerow(self.headings)
-        rows.writerows([_exactly(cell) for cell in row] for row in self.rows)
-        return written.getvalue()
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(self.headings)
+        writer.writerows([_format_exactly(cell) for cell in row] for row in self.rows)
+        return buffer.getvalue()
 
     def to_markdown(self) -> str:
         """The table as people read it."""
-        lines = [self.headings, ["---"] * len(self.headings), *([_shortly(cell) for cell in row] for row in self.rows)]
+        lines = [
+            self.headings,
+            ["---"] * len(self.headings),
+            *([_format_shortly(cell) for cell in row] for row in self.rows),
+        ]
         return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
-def within(ours: float, published: float, precision: float) -> bool:
+def is_within(ours: float, published: float, precision: float) -> bool:
     """Whether a number is as near to a printed one as its precision tells."""
     return abs(ours - published) <= precision * (1 + 1e-9)
 
 
-def verdict_of(agreeing: Sequence[bool]) -> Verdict:
+def judge(agreeing: Sequence[bool]) -> Verdict:
     """Agrees if everything does."""
     return Verdict.AGREES if all(agreeing) else Verdict.DIFFERS
 
 
-def _exactly(cell: Any) -> str:
+def _format_exactly(cell: Any) -> str:
     return "" if cell is None else repr(cell) if isinstance(cell, float) else str(cell)
 
 
-def _shortly(cell: Any) -> str:
+def _format_shortly(cell: Any) -> str:
     if cell is None or cell != cell:  # noqa: PLR0124 - not a number
         return "-"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

@@ -23,36 +23,36 @@ from sfumato.errors import SourceError
 
 ASSOCIATION = 0.6
 """How unlike the public columns of two sensitive values are: the standard deviation of logarithms of chances."""
-STEPS = 60
+BISECTION_STEPS = 60
 GENERATED = "generated"
 
 
 @dataclass(frozen=True)
-class Design:
+class TableDesign:
     """What is published about a table."""
 
     file: str
     """How a stand-in is called in the user's directory."""
-    sensitive: str
-    values: int
-    largest: float
-    smallest: float
+    sensitive_column: str
+    value_count: int
+    largest_share: float
+    smallest_share: float
     rows: int
-    public: Mapping[str, int] = field(default_factory=dict)
+    public_sizes: Mapping[str, int] = field(default_factory=dict)
 
-    def shares(self) -> Floats:
+    def compute_shares(self) -> Floats:
         """Shares that fall from the largest to the smallest, bent so that they add up to 1."""
-        places = np.linspace(0, 1, self.values)
+        places = np.linspace(0, 1, self.value_count)
         low, high = 0.01, 100.0
-        for _ in range(STEPS):
+        for _ in range(BISECTION_STEPS):
             bend = (low * high) ** 0.5
-            found = self.largest * (self.smallest / self.largest) ** (places**bend)
-            low, high = (bend, high) if found.sum() < 1 else (low, bend)
-        return np.asarray(found / found.sum())
+            shares = self.largest_share * (self.smallest_share / self.largest_share) ** (places**bend)
+            low, high = (bend, high) if shares.sum() < 1 else (low, bend)
+        return np.asarray(shares / shares.sum())
 
-    def counts(self, rows: int | None = None) -> tuple[int, ...]:
+    def compute_counts(self, rows: int | None = None) -> tuple[int, ...]:
         """How many of so many records hold each value, the rounding spread over the values."""
-        ends = np.rint(np.cumsum(self.shares()) * (rows or self.rows)).astype(np.int64)
+        ends = np.rint(np.cumsum(self.compute_shares()) * (rows or self.rows)).astype(np.int64)
         return tuple(np.diff(ends, prepend=0).tolist())
 
 
@@ -60,8 +60,8 @@ CENSUS = {"Age": 77, "Gender": 2, "Education": 14, "Marital": 6, "Race": 9, "Wor
 REPORTS = {"Age": 100, "Sex": 2, "State": 55, "Year": 17, "VaccineType": 57, "AdministeredBy": 5, "ErVisit": 2}
 
 DESIGNS = {
-    "occupations": Design("census_occ.parquet", "Occupation", 50, 0.075, 0.0018, 300_000, CENSUS),
-    "education": Design(
+    "occupations": TableDesign("census_occ.parquet", "Occupation", 50, 0.075, 0.0018, 300_000, CENSUS),
+    "education": TableDesign(
         "census_all.parquet",
         "Education",
         14,
@@ -70,8 +70,8 @@ DESIGNS = {
         300_000,
         {name: size for name, size in CENSUS.items() if name != "Education"} | {"Occupation": 50},
     ),
-    "reactions": Design("vaers_adr40.parquet", "Reaction", 40, 0.13, 0.0099, 95_946, REPORTS),
-    "all-reactions": Design("vaers_adr_all.parquet", "Reaction", 1346, 0.105, 0.00002, 42_264, REPORTS),
+    "reactions": TableDesign("vaers_adr40.parquet", "Reaction", 40, 0.13, 0.0099, 95_946, REPORTS),
+    "all-reactions": TableDesign("vaers_adr_all.parquet", "Reaction", 1346, 0.105, 0.00002, 42_264, REPORTS),
 }
 """CENSUS as in small domain randomization, section 6. Of CADR (fine-grain perturbation, section V, small sums, section
 6) only the numbers of values and records are published: columns and shares are near those of vaccine reports; the
@@ -83,65 +83,69 @@ class TableSample:
     """A table for an experiment, and where it comes from."""
 
     table: pa.Table
-    sensitive: str
+    sensitive_column: str
     origin: str
     """The digest of the user's file, or that it was generated."""
 
 
 @dataclass(frozen=True)
-class Tables:
+class TableSource:
     """Where tables come from."""
 
     directory: Path | None = None
-    used: list[str] = field(default_factory=list, compare=False)
+    origins: list[str] = field(default_factory=list, compare=False)
     """Where the tables came from that were asked for."""
 
     @property
     def digests(self) -> dict[str, str]:
         """The files of the user that there are, by which a run is known again; a directory without any is a mistake."""
-        found = {design.file: self._found(design) for design in DESIGNS.values()}
-        digests = {file: each[1] for file, each in found.items() if each is not None}
+        files = {design.file: self._read_file(design) for design in DESIGNS.values()}
+        digests = {file: file_entry[1] for file, file_entry in files.items() if file_entry is not None}
         if self.directory is not None and not digests:
             raise SourceError(
-                f"{str(self.directory)!r} has none of the tables {', '.join(found)}; put at least one there, or leave "
+                f"{str(self.directory)!r} has none of the tables {', '.join(files)}; put at least one there, or leave "
                 "--data out for generated ones."
             )
         return digests
 
-    def get(self, name: str, rows: int | None = None, seed: int = 1) -> TableSample:
+    def get_sample(self, name: str, rows: int | None = None, seed: int = 1) -> TableSample:
         """So many records of a table; more than there are, and records are drawn again, as the works did."""
         design = DESIGNS[name]
-        found = self._found(design)
-        if found is None:
-            made = _generated(name, rows or design.rows, seed)
-            return self._noted(TableSample(made, design.sensitive, f"{GENERATED}, {made.num_rows:,} records"))
-        table, digest = found
+        file_entry = self._read_file(design)
+        if file_entry is None:
+            generated_table = _generate_table(name, rows or design.rows, seed)
+            return self._note_sample(
+                TableSample(
+                    generated_table, design.sensitive_column, f"{GENERATED}, {generated_table.num_rows:,} records"
+                )
+            )
+        table, digest = file_entry
         if rows is not None:
             generator = np.random.default_rng([seed, rows])
-            again = rows > table.num_rows
-            table = table.take(np.sort(generator.choice(table.num_rows, rows, replace=again)))
-            digest += f", {rows:,} records drawn {'with' if again else 'without'} replacement"
-        return self._noted(TableSample(table, design.sensitive, digest))
+            has_replacement = rows > table.num_rows
+            table = table.take(np.sort(generator.choice(table.num_rows, rows, replace=has_replacement)))
+            digest += f", {rows:,} records drawn {'with' if has_replacement else 'without'} replacement"
+        return self._note_sample(TableSample(table, design.sensitive_column, digest))
 
-    def counts(self, name: str, rows: int, seed: int = 1) -> tuple[int, ...]:
+    def get_counts(self, name: str, rows: int, seed: int = 1) -> tuple[int, ...]:
         """How many of so many records hold each value, from the most frequent on; no record need be made for that."""
         design = DESIGNS[name]
-        if self._found(design) is None:
-            self._note(f"{GENERATED} counts, {rows:,} records")
-            return design.counts(rows)
-        source = self.get(name, rows, seed)
-        found = source.table[source.sensitive].value_counts().field("counts").to_pylist()
-        return tuple(sorted(found, reverse=True))
+        if self._read_file(design) is None:
+            self._note_origin(f"{GENERATED} counts, {rows:,} records")
+            return design.compute_counts(rows)
+        sample = self.get_sample(name, rows, seed)
+        value_counts = sample.table[sample.sensitive_column].value_counts().field("counts").to_pylist()
+        return tuple(sorted(value_counts, reverse=True))
 
-    def _noted(self, source: TableSample) -> TableSample:
-        self._note(source.origin)
-        return source
+    def _note_sample(self, sample: TableSample) -> TableSample:
+        self._note_origin(sample.origin)
+        return sample
 
-    def _note(self, origin: str) -> None:
-        if origin not in self.used:
-            self.used.append(origin)
+    def _note_origin(self, origin: str) -> None:
+        if origin not in self.origins:
+            self.origins.append(origin)
 
-    def _found(self, design: Design) -> tuple[pa.Table, str] | None:
+    def _read_file(self, design: TableDesign) -> tuple[pa.Table, str] | None:
         if self.directory is None:
             return None
         if not self.directory.is_dir():
@@ -149,14 +153,16 @@ class Tables:
         path = self.directory / design.file
         if not path.is_file():
             return None
-        table, digest = _read(path)
-        if design.sensitive not in table.column_names:
-            raise SourceError(f"{str(path)!r} has no column {design.sensitive!r}, which experiments take as sensitive.")
+        table, digest = _read_parquet(path)
+        if design.sensitive_column not in table.column_names:
+            raise SourceError(
+                f"{str(path)!r} has no column {design.sensitive_column!r}, which experiments take as sensitive."
+            )
         return table, digest
 
 
 @cache
-def _read(path: Path) -> tuple[pa.Table, str]:
+def _read_parquet(path: Path) -> tuple[pa.Table, str]:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     try:
         return pq.read_table(path), f"{path.name}, sha256 {digest[:16]}"
@@ -165,25 +171,25 @@ def _read(path: Path) -> tuple[pa.Table, str]:
 
 
 @cache
-def _generated(name: str, rows: int, seed: int) -> pa.Table:
+def _generate_table(name: str, rows: int, seed: int) -> pa.Table:
     """Each public column is drawn given the sensitive value, and columns do not depend on each other beside that."""
     design, generator = DESIGNS[name], np.random.default_rng([seed, rows, len(name)])
-    codes = generator.permutation(np.repeat(np.arange(design.values), design.counts(rows)))
+    codes = generator.permutation(np.repeat(np.arange(design.value_count), design.compute_counts(rows)))
     columns = {}
-    for column, size in design.public.items():
+    for column, size in design.public_sizes.items():
         base = generator.dirichlet(np.full(size, 2.0))
-        tilted = base * np.exp(generator.normal(0, ASSOCIATION, (design.values, size)))
+        tilted = base * np.exp(generator.normal(0, ASSOCIATION, (design.value_count, size)))
         edges = np.cumsum(tilted / tilted.sum(axis=1, keepdims=True), axis=1)
-        drawn = generator.random(len(codes))
-        taken = np.empty(len(codes), dtype=np.int32)
-        for value in range(design.values):
-            own = codes == value
-            taken[own] = np.searchsorted(edges[value], drawn[own], side="right").clip(max=size - 1)
-        columns[column] = _words(column, taken, size)
-    columns[design.sensitive] = _words(design.sensitive, codes.astype(np.int32), design.values)
+        uniforms = generator.random(len(codes))
+        value_codes = np.empty(len(codes), dtype=np.int32)
+        for value in range(design.value_count):
+            has_value = codes == value
+            value_codes[has_value] = np.searchsorted(edges[value], uniforms[has_value], side="right").clip(max=size - 1)
+        columns[column] = _make_labels(column, value_codes, size)
+    columns[design.sensitive_column] = _make_labels(design.sensitive_column, codes.astype(np.int32), design.value_count)
     return pa.table(columns)
 
 
-def _words(column: str, codes: np.ndarray[tuple[int], np.dtype[np.int32]], size: int) -> pa.Array:
+def _make_labels(column: str, codes: np.ndarray[tuple[int], np.dtype[np.int32]], size: int) -> pa.Array:
     width = len(str(size))
     return pa.DictionaryArray.from_arrays(codes, [f"{column} {number + 1:0{width}}" for number in range(size)])

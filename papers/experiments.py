@@ -13,7 +13,7 @@ from papers.small_domain_randomization import small_domain_examples, small_domai
 from papers.splu_gen import further_figures, splu_examples, splu_figures
 from sfumato.errors import SpecError
 
-EVERYTHING = "all"
+ALL_NAME = "all"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *small_domain_examples.EXPERIMENTS,
@@ -35,13 +35,17 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 def select_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
     """Returns the experiments of some names: a work's name stands for all of its own, and `all` for everything."""
-    known = {experiment.name for experiment in EXPERIMENTS}
-    works = {name.partition("/")[0] for name in known}
-    wanted = set()
+    all_names = {experiment.name for experiment in EXPERIMENTS}
+    works = {name.partition("/")[0] for name in all_names}
+    selected_names = set()
     for name in names:
-        if name not in known | works | {EVERYTHING}:
-            near = difflib.get_close_matches(name, [*known, *works], 1)
+        if name not in all_names | works | {ALL_NAME}:
+            near = difflib.get_close_matches(name, [*all_names, *works], 1)
             hint = f"did you mean {near[0]!r}? List all" if near else "list all"
             raise SpecError(f"there is no experiment {name!r}; {hint} with python -m papers list.")
-        wanted |= {each for each in known if name in (each, each.partition("/")[0], EVERYTHING)}
-    return tuple(experiment for experiment in EXPERIMENTS if experiment.name in wanted)
+        selected_names |= {
+            experiment_name
+            for experiment_name in all_names
+            if name in (experiment_name, experiment_name.partition("/")[0], ALL_NAME)
+        }
+    return tuple(experiment for experiment in EXPERIMENTS if experiment.name in selected_names)

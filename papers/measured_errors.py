@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from papers.accuracy import relative_errors
+from papers.accuracy import compute_relative_errors
 from papers.experiment import Conditions
 from papers.experiment_outcome import STANDARD_ERRORS
 from papers.experiment_tables import TableSample
@@ -47,12 +47,12 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Errors:
+class MeanError:
     """The mean relative error of a band over some releases, and how far that mean may be off."""
 
     mean: float
     standard_error: float
-    queries: int
+    query_count: int
 
     @property
     def percent(self) -> float:
@@ -64,63 +64,68 @@ class Errors:
         """Whether there were several releases, so that chance is known."""
         return math.isfinite(self.standard_error)
 
-    def is_below(self, other: Errors) -> bool:
+    def is_below(self, other: MeanError) -> bool:
         """Whether it is smaller by more than chance."""
         noise = (self.standard_error**2 + other.standard_error**2) ** 0.5
         return bool(other.mean - self.mean > STANDARD_ERRORS * noise)
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredAnswers:
     """The answers of several releases to a pool, and the processor seconds that publishing took at least."""
 
     pool: Pool
     answers: tuple[Estimates, ...]
     seconds: float
 
-    def errors(self, band: Band, at_least: float = 1) -> Errors:
+    def compute_errors(self, band: Band, at_least: float = 1) -> MeanError:
         """Of the queries of a band: one mean for each release, of which the mean and its standard error."""
-        return mean_errors(self.pool, [answer.value for answer in self.answers], band, at_least)
+        return compute_mean_error(self.pool, [answer.value for answer in self.answers], band, at_least)
 
 
-def mean_errors(pool: Pool, answers: Sequence[Floats], band: Band, at_least: float = 1) -> Errors:
+def compute_mean_error(pool: Pool, answers: Sequence[Floats], band: Band, at_least: float = 1) -> MeanError:
     """The same for answers of any origin: an array for each repeat, a number for each query of the pool."""
-    chosen = band.holds(pool.truths)
-    truths = pool.truths[chosen]
+    is_in_band = band.holds(pool.truths)
+    truths = pool.truths[is_in_band]
     if not len(truths):
-        return Errors(np.nan, np.nan, 0)
-    each: Floats = np.array([relative_errors(answer[chosen], truths, at_least).mean() for answer in answers])
-    spread = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else np.nan
-    return Errors(float(each.mean()), spread, len(truths))
+        return MeanError(np.nan, np.nan, 0)
+    repeat_means: Floats = np.array(
+        [compute_relative_errors(answer[is_in_band], truths, at_least).mean() for answer in answers]
+    )
+    spread = float(repeat_means.std(ddof=1) / len(repeat_means) ** 0.5) if len(repeat_means) > 1 else np.nan
+    return MeanError(float(repeat_means.mean()), spread, len(truths))
 
 
-def measure(conditions: Conditions, sample: TableSample, contestant: Contestant, pool: Pool) -> Measured:
+def measure(conditions: Conditions, sample: TableSample, contestant: Contestant, pool: Pool) -> MeasuredAnswers:
     """Publish a table three times, or once in a quick run, and ask each release the whole pool."""
     answers, seconds = [], []
-    for number in range(conditions.either(1, REPEATS)):
-        for release, took in released(conditions, sample, contestant, number):
+    for number in range(conditions.choose(1, REPEATS)):
+        for release, release_seconds in publish_once(conditions, sample, contestant, number):
             answers.append(release.count_many(pool.queries, method=contestant.method))
-            seconds.append(took)
-    return Measured(pool, tuple(answers), min(seconds))
+            seconds.append(release_seconds)
+    return MeasuredAnswers(pool, tuple(answers), min(seconds))
 
 
-def released(
+def publish_once(
     conditions: Conditions, sample: TableSample, contestant: Contestant, number: int = 0, schema: Schema | None = None
 ) -> Iterator[tuple[Release, float]]:
     """One release, for as long as it is looked at, and the processor seconds that it took.
 
     Other work on the machine does not change processor seconds.
     """
-    request = requested(sample.table, schema or Schema.of(sample.sensitive), contestant)
+    request = make_request(sample.table, schema or Schema.of(sample.sensitive_column), contestant)
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        made = publish(
-            request, Path(folder) / "release", unsafe_test_key=conditions.key(number), on_notice=lambda notice: None
+        publication = publish(
+            request,
+            Path(folder) / "release",
+            unsafe_test_key=conditions.make_key(number),
+            on_notice=lambda notice: None,
         )
-        yield made.release, time.process_time() - began
+        yield publication.release, time.process_time() - began
 
 
-def requested(table: pa.Table, schema: Schema, contestant: Contestant) -> Request:
+def make_request(table: pa.Table, schema: Schema, contestant: Contestant) -> Request:
     """What is published: whatever a holder would be warned of is accepted."""
     return Request(
         table,

@@ -35,7 +35,7 @@ from sfumato.errors import SchemaError, SpecError
 CONDITIONS = 200
 QUERIES = 5000
 MOST_COLUMNS = 3
-SMALL = 10
+LARGEST_SMALL = 10
 """A small count has at most so many records."""
 TRIES = 100
 """How often missing queries are drawn again, before a pool is given up."""
@@ -45,39 +45,40 @@ TRIES = 100
 class Band:
     """True counts from the least on, and below an end if there is one."""
 
-    words: str
+    label: str
     least: int
     below: int | None = None
 
     def holds(self, truths: Counts) -> Mask:
         """Which of the counts lie in the band."""
-        found: Mask = truths >= self.least
-        return found if self.below is None else found & (truths < self.below)
+        is_held: Mask = truths >= self.least
+        return is_held if self.below is None else is_held & (truths < self.below)
 
 
-def small_counts() -> Band:
+def make_small_band() -> Band:
     """True counts of 1 to 10 (SPLU, section 6.1: "no more than 10")."""
-    return Band(f"1 to {SMALL}", 1, SMALL + 1)
+    return Band(f"1 to {LARGEST_SMALL}", 1, LARGEST_SMALL + 1)
 
 
-def passing(rows: int, *shares: Exact) -> list[Band]:
+def make_lower_bands(rows: int, *shares: Exact) -> list[Band]:
     """A band for each least share of the records (small domain randomization, section 6.1: 0.1%, 0.5%, 1%)."""
-    return [Band(f"from {float(share):.1%}", _first(rows, share)) for share in _shares(shares)]
+    return [Band(f"from {float(share):.1%}", _find_first_count(rows, share)) for share in _parse_shares(shares)]
 
 
-def between(rows: int, *shares: Exact) -> list[Band]:
+def make_bands_between(rows: int, *shares: Exact) -> list[Band]:
     """The bands from each share of the records to the next (SPLU, section 6.1: from 0.5% to 5% in CENSUS)."""
-    pairs = itertools.pairwise(_shares(shares))
+    pairs = itertools.pairwise(_parse_shares(shares))
     return [
-        Band(f"{float(low):.1%} to {float(high):.1%}", _first(rows, low), _first(rows, high)) for low, high in pairs
+        Band(f"{float(low):.1%} to {float(high):.1%}", _find_first_count(rows, low), _find_first_count(rows, high))
+        for low, high in pairs
     ]
 
 
-def _shares(given: Sequence[Exact]) -> list[Fraction]:
-    return [parse_exact(share, "a share of the records") for share in given]
+def _parse_shares(shares: Sequence[Exact]) -> list[Fraction]:
+    return [parse_exact(share, "a share of the records") for share in shares]
 
 
-def _first(rows: int, share: Fraction) -> int:
+def _find_first_count(rows: int, share: Fraction) -> int:
     """The first count that is not below a share of the records; never 0."""
     return max(math.ceil(share * rows), 1)
 
@@ -96,50 +97,55 @@ class Pool:
         """Some of them."""
         return Pool(tuple(self.queries[number] for number in numbers.tolist()), self.truths[numbers])
 
-    def counted(self, table: CodedTable) -> Counts:
+    def count_in(self, table: CodedTable) -> Counts:
         """How many records of a table each query finds: of the one it was drawn from the truth, of another an estimate.
 
         The other table has the same columns with the same domains, as after `with_sensitive`.
         """
-        public = {name: _places(column) for name, column in table.public.items()}
-        sensitive = _places(table.sensitive)
+        public = {name: _map_places(column) for name, column in table.public_columns.items()}
+        sensitive = _map_places(table.sensitive)
         wheres = [
-            {name: [public[name][value] for value in _listed(wanted)] for name, wanted in query.where.items()}
+            {
+                name: [public[name][value] for value in _list_values(condition)]
+                for name, condition in query.where.items()
+            }
             for query in self.queries
         ]
-        return table.found(wheres, [[sensitive[value] for value in query.values or ()] for query in self.queries])
+        return table.count_questions(
+            wheres, [[sensitive[value] for value in query.values or ()] for query in self.queries]
+        )
 
 
-def _places(column: ColumnCodes) -> dict[Any, int]:
+def _map_places(column: ColumnCodes) -> dict[Any, int]:
     return {value: code for code, value in enumerate(column.domain)}
 
 
-def _listed(wanted: Condition) -> Collection[Any]:
-    return wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]
+def _list_values(condition: Condition) -> Collection[Any]:
+    return condition if isinstance(condition, Collection) and not isinstance(condition, str) else [condition]
 
 
-def crossed(table: CodedTable, seed: int, *, conditions: int = CONDITIONS) -> Pool:
+def draw_crossed_pool(table: CodedTable, seed: int, *, conditions: int = CONDITIONS) -> Pool:
     """Random conditions, each with every sensitive value that some of their records hold.
 
     One to three columns with equal probability, columns without replacement, a value of the domain of each.
     """
-    chance = np.random.default_rng(seed)
-    names = list(table.public)
+    generator = np.random.default_rng(seed)
+    names = list(table.public_columns)
     queries: list[CountQuery] = []
     truths: list[Counts] = [np.zeros(0, dtype=np.int64)]
     for _ in range(conditions):
-        number = chance.integers(1, min(MOST_COLUMNS, len(names)) + 1)
-        chosen = [names[place] for place in chance.choice(len(names), size=number, replace=False)]
-        codes = {name: int(chance.integers(table.public[name].size)) for name in chosen}
-        held = table.held({name: [code] for name, code in codes.items()})
-        where = {name: table.public[name].domain[code] for name, code in codes.items()}
-        places = np.flatnonzero(held)
+        number = generator.integers(1, min(MOST_COLUMNS, len(names)) + 1)
+        column_names = [names[place] for place in generator.choice(len(names), size=number, replace=False)]
+        codes = {name: int(generator.integers(table.public_columns[name].size)) for name in column_names}
+        value_counts = table.count_values({name: [code] for name, code in codes.items()})
+        where = {name: table.public_columns[name].domain[code] for name, code in codes.items()}
+        places = np.flatnonzero(value_counts)
         queries += [CountQuery(where, [table.sensitive.domain[place]]) for place in places]
-        truths.append(held[places])
+        truths.append(value_counts[places])
     return Pool(tuple(queries), np.concatenate(truths))
 
 
-def within(table: CodedTable, seed: int, band: Band, *, size: int = QUERIES) -> Pool:
+def draw_band_pool(table: CodedTable, seed: int, band: Band, *, size: int = QUERIES) -> Pool:
     """Random conditions with one random sensitive value each, of those whose true count lies in a band.
 
     Drawn are the columns as in `crossed`, a value of the domain of each, and a sensitive value, until the count lies in
@@ -148,39 +154,44 @@ def within(table: CodedTable, seed: int, band: Band, *, size: int = QUERIES) -> 
     """
     if band.least < 1:
         raise SpecError("a query that finds no record has no relative error; begin the band at 1.")
-    names, sensitive = list(table.public), table.sensitive
+    names, sensitive = list(table.public_columns), table.sensitive
     subsets = [
         subset
         for number in range(1, min(MOST_COLUMNS, len(names)) + 1)
         for subset in itertools.combinations(names, number)
     ]
-    alike = {number: math.comb(len(names), number) for number in range(1, MOST_COLUMNS + 1)}
+    subset_counts = {number: math.comb(len(names), number) for number in range(1, MOST_COLUMNS + 1)}
     cells: list[tuple[Places, Counts]] = []
     weights = []
     for subset in subsets:
-        first, counts = _cells([*(table.public[name] for name in subset), sensitive])
-        kept = band.holds(counts)
-        cells.append((first[kept], counts[kept]))
-        values = math.prod(table.public[name].size for name in subset)
-        weights.append(np.full(int(kept.sum()), 1 / alike[len(subset)] / values))
+        first, counts = _count_combinations([*(table.public_columns[name] for name in subset), sensitive])
+        is_kept = band.holds(counts)
+        cells.append((first[is_kept], counts[is_kept]))
+        values = math.prod(table.public_columns[name].size for name in subset)
+        weights.append(np.full(int(is_kept.sum()), 1 / subset_counts[len(subset)] / values))
     ends = np.cumsum([len(first) for first, _ in cells])
     if not ends[-1]:
-        raise SpecError(f"no query of up to {MOST_COLUMNS} public columns has a true count of {band.words}.")
-    law = np.concatenate(weights)
-    drawn = np.random.default_rng(seed).choice(len(law), size=size, p=law / law.sum())
-    numbers = np.searchsorted(ends, drawn, side="right")
-    rows = np.concatenate([first for first, _ in cells])[drawn]
+        raise SpecError(f"no query of up to {MOST_COLUMNS} public columns has a true count of {band.label}.")
+    weights_by_query = np.concatenate(weights)
+    drawn_numbers = np.random.default_rng(seed).choice(
+        len(weights_by_query), size=size, p=weights_by_query / weights_by_query.sum()
+    )
+    numbers = np.searchsorted(ends, drawn_numbers, side="right")
+    rows = np.concatenate([first for first, _ in cells])[drawn_numbers]
     queries = [
         CountQuery(
-            {name: table.public[name].domain[table.public[name].codes[row]] for name in subsets[number]},
+            {
+                name: table.public_columns[name].domain[table.public_columns[name].codes[row]]
+                for name in subsets[number]
+            },
             [sensitive.domain[sensitive.codes[row]]],
         )
         for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)
     ]
-    return Pool(tuple(queries), np.concatenate([counts for _, counts in cells])[drawn])
+    return Pool(tuple(queries), np.concatenate([counts for _, counts in cells])[drawn_numbers])
 
 
-def _cells(columns: Sequence[ColumnCodes]) -> tuple[Places, Counts]:
+def _count_combinations(columns: Sequence[ColumnCodes]) -> tuple[Places, Counts]:
     """For every combination of values that occurs, one of its records, and how many there are."""
     if math.prod(column.size for column in columns) > np.iinfo(np.int64).max:
         raise SchemaError(
@@ -193,36 +204,41 @@ def _cells(columns: Sequence[ColumnCodes]) -> tuple[Places, Counts]:
     return first, counts
 
 
-def spread(table: CodedTable, seed: int, *, selectivity: Exact = "1/100", size: int = QUERIES) -> Pool:
+def draw_spread_pool(table: CodedTable, seed: int, *, selectivity: Exact = "1/100", size: int = QUERIES) -> Pool:
     """Queries of one to all public columns, each with several values, and several sensitive values.
 
     Of each column, the sensitive one included, `wanted_values` different values are drawn. The thesis is silent on
     queries that find nothing, and divides by their count; here they are drawn again.
     """
-    chance = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     share = parse_exact(selectivity, "the expected selectivity")
     if not 0 < share <= 1:
         raise SpecError(f"the expected selectivity is {share}, and must be above 0 and at most 1.")
-    names, sensitive = list(table.public), table.sensitive
+    names, sensitive = list(table.public_columns), table.sensitive
     queries: list[CountQuery] = []
     truths = np.zeros(0, dtype=np.int64)
     for _ in range(TRIES):
         wheres, values = [], []
-        for number in chance.integers(1, len(names) + 1, size=size - len(queries)).tolist():
-            chosen = [names[place] for place in chance.choice(len(names), size=number, replace=False)]
-            wheres.append({name: _values(table.public[name], number, share, chance) for name in chosen})
-            values.append(_values(sensitive, number, share, chance))
-        found = table.found(wheres, values)
-        for place in np.flatnonzero(found).tolist():
-            named = {name: [table.public[name].domain[code] for code in codes] for name, codes in wheres[place].items()}
-            queries.append(CountQuery(named, [sensitive.domain[code] for code in values[place]]))
-        truths = np.concatenate([truths, found[found > 0]])
+        for number in generator.integers(1, len(names) + 1, size=size - len(queries)).tolist():
+            column_names = [names[place] for place in generator.choice(len(names), size=number, replace=False)]
+            wheres.append(
+                {name: _draw_values(table.public_columns[name], number, share, generator) for name in column_names}
+            )
+            values.append(_draw_values(sensitive, number, share, generator))
+        counts = table.count_questions(wheres, values)
+        for place in np.flatnonzero(counts).tolist():
+            condition = {
+                name: [table.public_columns[name].domain[code] for code in codes]
+                for name, codes in wheres[place].items()
+            }
+            queries.append(CountQuery(condition, [sensitive.domain[code] for code in values[place]]))
+        truths = np.concatenate([truths, counts[counts > 0]])
         if len(queries) == size:
             return Pool(tuple(queries), truths)
     raise SpecError(f"hardly any query that is expected to find {float(share):.2g} of the records finds one.")
 
 
-def wanted_values(domain: int, columns: int, selectivity: Fraction) -> int:
+def compute_value_count(domain: int, columns: int, selectivity: Fraction) -> int:
     """How many values of a column a query names: ceil(b) for the number b = |A| s^(1/(qd+1)).
 
     Notation: |A| values of the column, qd public columns, s the expected selectivity. If all qd+1 columns were evenly
@@ -233,7 +249,7 @@ def wanted_values(domain: int, columns: int, selectivity: Fraction) -> int:
     return min(max(math.ceil(number - 1e-9), 1), domain)
 
 
-def _values(column: ColumnCodes, columns: int, selectivity: Fraction, chance: np.random.Generator) -> list[int]:
+def _draw_values(column: ColumnCodes, columns: int, selectivity: Fraction, generator: np.random.Generator) -> list[int]:
     """Different random codes of a column."""
-    wanted = wanted_values(column.size, columns, selectivity)
-    return sorted(chance.choice(column.size, size=wanted, replace=False).tolist())
+    value_count = compute_value_count(column.size, columns, selectivity)
+    return sorted(generator.choice(column.size, size=value_count, replace=False).tolist())

@@ -20,13 +20,13 @@ from typing import Any
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict
-from papers.experiment_tables import Tables
-from papers.results_page import PAGE, summary
+from papers.experiment_tables import TableSource
+from papers.results_page import PAGE, format_summary
 from sfumato.errors import TargetError, explain_os_error
 
 
 @dataclass(frozen=True)
-class Reproduced:
+class Reproduction:
     """What is known of an experiment that was run, now or before."""
 
     name: str
@@ -48,22 +48,22 @@ def reproduce(  # noqa: PLR0913 - what, where, and under which conditions
     seed: int = 1,
     quick: bool = False,
     progress: Callable[[str, int, int], None] = lambda name, done, of: None,
-) -> Iterator[Reproduced]:
+) -> Iterator[Reproduction]:
     """Run what was not run yet, and give what was found, one after the other."""
-    conditions = {"version": version("sfumato"), "seed": seed, "quick": quick, "data": Tables(data).digests}
+    conditions = {"version": version("sfumato"), "seed": seed, "quick": quick, "data": TableSource(data).digests}
     _check_writable(out)
     for experiment in experiments:
-        kept = _kept(experiment, out, conditions)
-        if kept is not None:
-            yield kept
+        finished = _read_finished(experiment, out, conditions)
+        if finished is not None:
+            yield finished
             continue
-        tables, began = Tables(data), time.monotonic()
+        tables, began = TableSource(data), time.monotonic()
         progress(experiment.name, 0, 1)
         outcome = experiment.run(Conditions(tables, seed, quick, partial(progress, experiment.name)))
         seconds = round(time.monotonic() - began, 3)
-        _write(experiment, outcome, out, {**conditions, "tables": tables.used, "seconds": seconds})
-        origins = tuple(tables.used)
-        yield Reproduced(experiment.name, experiment.title, outcome.verdict, outcome.sentence, seconds, origins)
+        _write_outcome(experiment, outcome, out, {**conditions, "tables": tables.origins, "seconds": seconds})
+        origins = tuple(tables.origins)
+        yield Reproduction(experiment.name, experiment.title, outcome.verdict, outcome.sentence, seconds, origins)
 
 
 def _check_writable(out: Path) -> None:
@@ -80,27 +80,27 @@ def _check_writable(out: Path) -> None:
         ) from error
 
 
-def _kept(experiment: Experiment, out: Path, conditions: dict[str, Any]) -> Reproduced | None:
-    record = _record(experiment, out)
+def _read_finished(experiment: Experiment, out: Path, conditions: dict[str, Any]) -> Reproduction | None:
+    record = _get_record_path(experiment, out)
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))
-        if any(found[name] != value for name, value in conditions.items()):
+        entries = json.loads(record.read_text(encoding="utf-8"))
+        if any(entries[name] != value for name, value in conditions.items()):
             return None
-        verdict, tables = Verdict(found["verdict"]), tuple(found["tables"])
-        said, seconds = found["sentence"], found["seconds"]
-        return Reproduced(experiment.name, experiment.title, verdict, said, seconds, tables, is_kept=True)
+        verdict, tables = Verdict(entries["verdict"]), tuple(entries["tables"])
+        sentence, seconds = entries["sentence"], entries["seconds"]
+        return Reproduction(experiment.name, experiment.title, verdict, sentence, seconds, tables, is_kept=True)
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not run yet, or not by us: it is run, and written anew
 
 
-def _record(experiment: Experiment, out: Path) -> Path:
+def _get_record_path(experiment: Experiment, out: Path) -> Path:
     return out / f"{experiment.name}.json"
 
 
-def _write(experiment: Experiment, outcome: Outcome, out: Path, conditions: dict[str, Any]) -> None:
-    record = _record(experiment, out)
+def _write_outcome(experiment: Experiment, outcome: Outcome, out: Path, conditions: dict[str, Any]) -> None:
+    record = _get_record_path(experiment, out)
     record.parent.mkdir(parents=True, exist_ok=True)
-    found = {
+    entries = {
         "name": experiment.name,
         "title": experiment.title,
         "verdict": outcome.verdict.value,
@@ -109,27 +109,28 @@ def _write(experiment: Experiment, outcome: Outcome, out: Path, conditions: dict
         **conditions,
     }
     record.with_suffix(".csv").write_text(outcome.to_csv(), encoding="utf-8", newline="")
-    record.with_suffix(".md").write_text(page(found, outcome), encoding="utf-8")
+    record.with_suffix(".md").write_text(format_page(entries, outcome), encoding="utf-8")
     if outcome.figure is not None:
-        record.with_suffix(".svg").write_text(outcome.figure.standalone(), encoding="utf-8")
+        record.with_suffix(".svg").write_text(outcome.figure.to_standalone_svg(), encoding="utf-8")
     unfinished = record.with_suffix(".json.part")
-    unfinished.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    unfinished.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(unfinished, record)
-    (out / PAGE).write_text(summary(out), encoding="utf-8")
+    (out / PAGE).write_text(format_summary(out), encoding="utf-8")
 
 
-def page(found: dict[str, Any], outcome: Outcome) -> str:
+def format_page(entries: dict[str, Any], outcome: Outcome) -> str:
     """The table with its sentence, and what it was made with."""
-    tables = "; ".join(found["tables"]) or "none, for the numbers follow from the text"
-    extent = "a quick run" if found["quick"] else "a full run"
-    name = found["name"].rpartition("/")[2]
-    parts = [f"# {found['name']}: {found['title']}", f"**{found['verdict']}**: {found['sentence']}"]
+    tables = "; ".join(entries["tables"]) or "none, for the numbers follow from the text"
+    extent = "a quick run" if entries["quick"] else "a full run"
+    name = entries["name"].rpartition("/")[2]
+    parts = [f"# {entries['name']}: {entries['title']}", f"**{entries['verdict']}**: {entries['sentence']}"]
     if outcome.figure is not None:
         parts.append(f"![{outcome.figure.reading}]({name}.svg)")
     parts.append(outcome.to_markdown().rstrip("\n"))
-    if found["errata"]:
-        parts.append("Known to be wrong in print (see the errata): " + "; ".join(found["errata"]) + ".")
+    if entries["errata"]:
+        parts.append("Known to be wrong in print (see the errata): " + "; ".join(entries["errata"]) + ".")
     parts.append(
-        f"sfumato {found['version']}, seed {found['seed']}, {extent} of {found['seconds']:.1f} s. Tables: {tables}."
+        f"sfumato {entries['version']}, seed {entries['seed']}, {extent} of {entries['seconds']:.1f} s. Tables: "
+        f"{tables}."
     )
     return "\n\n".join(parts) + "\n"

@@ -9,7 +9,7 @@ WORKS = {
 }
 
 
-def work_of(name: str) -> str:
+def find_work(name: str) -> str:
     """The work that an experiment is of, in words; the first part of its name where that says it."""
     first = name.partition("/")[0]
     return WORKS.get(first, first)

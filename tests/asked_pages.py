@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
-from sfumato._report import AskPage
+from sfumato._report import QuestionPage
 
 Question = dict[str, Any]
 CLOSE = 1e-6
@@ -91,10 +91,10 @@ KINDS = ("protected", "public")
 
 
 @contextmanager
-def opened(browser: Browser, page: AskPage, folder: Path, **context: Any) -> Iterator[Page]:
+def opened(browser: Browser, page: QuestionPage, folder: Path, **context: Any) -> Iterator[Page]:
     """The page of a release in a browser, which complains of nothing and asks nobody."""
     file = folder / "ask.html"
-    file.write_text(page.html(), encoding="utf-8")
+    file.write_text(page.to_html(), encoding="utf-8")
     with browser.new_context(**context) as window:
         tab = window.new_page()
         said: list[str] = []

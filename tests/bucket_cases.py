@@ -21,7 +21,7 @@ from sfumato._request.histogram import Histogram
 def linear_caps(counts: Sequence[int], factor: Fraction, offset: Fraction) -> tuple[Fraction, ...]:
     """The caps that a request for factor * share + offset stands for."""
     histogram = Histogram.of(range(len(counts)), counts)
-    return ShareCap.linear(histogram, factor, offset).of(histogram.values)
+    return ShareCap.from_shares(histogram, factor, offset).list_caps(histogram.values)
 
 
 Pairs = tuple[tuple[int, int], ...]

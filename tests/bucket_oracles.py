@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 
 Pairs = tuple[tuple[int, int], ...]
@@ -27,7 +27,7 @@ class Request:
         """The problem; None if the request fails its checks."""
         try:
             return pose(self.counts, self.caps, self.smallest, self.largest)
-        except Blocked:
+        except NoBucketingError:
             return None
 
 

@@ -32,13 +32,13 @@ class ScriptedDraws:
         self.bounds: list[int] = []
         self.purposes: set[str] = set()
 
-    def stream(self, purpose: str) -> ScriptedDraws:
+    def get_stream(self, purpose: str) -> ScriptedDraws:
         """A purpose gives one word for a row: a second stream of the same purpose would repeat it."""
         assert purpose not in self.purposes, f"the purpose {purpose!r} is drawn from twice for one record"
         self.purposes.add(purpose)
         return self
 
-    def integers(self, first_row: int, rows: int, bound: int | RandomBits) -> RandomBits:
+    def draw_integers(self, first_row: int, rows: int, bound: int | RandomBits) -> RandomBits:
         """The next number of the script, for one record."""
         (only,) = np.broadcast_to(bound, rows)
         turn = len(self.bounds)
@@ -135,11 +135,11 @@ class OdometerDraws:
         self.bounds = list(bounds)
         self.turn = 0
 
-    def stream(self, purpose: str) -> OdometerDraws:
+    def get_stream(self, purpose: str) -> OdometerDraws:
         """The same counter for every purpose: each draw is another wheel of it."""
         return self
 
-    def integers(self, first_row: int, rows: int, bound: int | RandomBits) -> RandomBits:
+    def draw_integers(self, first_row: int, rows: int, bound: int | RandomBits) -> RandomBits:
         """The next wheel, for all rows."""
         own, below = self.bounds[self.turn], math.prod(self.bounds[: self.turn])
         assert (np.broadcast_to(bound, rows) == own).all(), "a bound depends on an earlier draw"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sfumato._engines.engine import Means, Progress, TablePiece
+from sfumato._engines.engine import Progress, Resources, TablePiece
 from sfumato._engines.local_engine import ignore_progress
 from sfumato._engines.shuffle import Bundle
 from sfumato._readers.sources import Source
@@ -30,20 +30,20 @@ class FarEngine:
     memory: int = 0
     progress: Progress = ignore_progress
 
-    def means(self, parts: int) -> Means:
-        return Means(1, self.memory)
+    def allot_resources(self, parts: int) -> Resources:
+        return Resources(1, self.memory)
 
-    def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
+    def split_source(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
         first = 0
-        for piece in source.pieces(self.piece_rows):
+        for piece in source.iter_pieces(self.piece_rows):
             yield TablePiece(first, piece)
             first += piece.rows or 0
 
-    def each(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    def map_items(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
             yield sent(sent(work)(sent(item)))
 
-    def shuffled(
+    def shuffle(
         self,
         work: Callable[[Any], Iterable[Bundle]],
         items: Iterable[Any],

@@ -18,10 +18,10 @@ from typing import Any
 from releases import SENSITIVE, WAYS, accepting, people
 from sfumato._evidence import Dossier, audit_release
 from sfumato._publication import publish
-from sfumato._publication_plan import Outlook, Request, plan
+from sfumato._publication_plan import PublicationPlan, Request, plan
 from sfumato._query.release import Release
 from sfumato._release.manifest import README
-from sfumato._report import ask_page, certificate, plan_page, report_page
+from sfumato._report import make_audit_page, make_certificate, make_plan_page, make_question_page
 from sfumato._request.schema import Schema
 from sfumato._verify.against_original import verify
 from sfumato.cli import render
@@ -38,7 +38,7 @@ class Made:
     """A table, what was planned for it, and the release, which was drawn with a secret key."""
 
     request: Request
-    planned: Outlook
+    planned: PublicationPlan
     release: Release
     plan: Path
 
@@ -47,7 +47,7 @@ class Made:
         """What a report about the release says."""
         files = dict[str, Any](self.request.schema.hierarchies)
         found = {"plan_file": self.plan, "hierarchies": files, "seed": 1, "questions": QUESTIONS}
-        return audit_release(self.release.path, self.request.table, on=DAY, **found)
+        return audit_release(self.release.path, self.request.table, report_date=DAY, **found)
 
 
 def made(mechanism: str, folder: Path, table: Any = None) -> Made:
@@ -64,7 +64,7 @@ def made(mechanism: str, folder: Path, table: Any = None) -> Made:
 def printed(made: Made) -> str:
     """What commands print."""
     console = render.GuardedConsole(file=io.StringIO(), width=200)
-    render.show_plan(console, made.planned.chosen)
+    render.show_plan(console, made.planned.choice)
     render.show_exposures(console, made.planned.exposures, made.planned.uniqueness)
     render.show_info(console, made.release)
     render.show_verification(console, verify(made.release.path))
@@ -74,10 +74,10 @@ def printed(made: Made) -> str:
 
 
 WRITERS: Mapping[str, Callable[[Made], str]] = {
-    "certificate": lambda made: certificate(made.release.path, DAY).page().html(),
-    "page": lambda made: ask_page(made.release).html(),
-    "plan": lambda made: plan_page(made.planned, made.request.spec, SENSITIVE).html(),
-    "report": lambda made: report_page(made.dossier).html(),
+    "certificate": lambda made: make_certificate(made.release.path, DAY).to_page().to_html(),
+    "page": lambda made: make_question_page(made.release).to_html(),
+    "plan": lambda made: make_plan_page(made.planned, made.request.spec, SENSITIVE).to_html(),
+    "report": lambda made: make_audit_page(made.dossier).to_html(),
     "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
     "printed": printed,
 }

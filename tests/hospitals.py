@@ -17,7 +17,7 @@ import pytest
 from conditions import Condition, Row
 from releases import published
 from sfumato._query.release import Release
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._release.manifest import WEIGHTS
 
 DISEASES = ["flu", "HIV", "cold", "crohn's", None, "asthma", "flu"]
@@ -71,7 +71,7 @@ class Published:
         sql = f"""
             SELECT COALESCE(SUM(
                 CASE WHEN d.disease IS NOT DISTINCT FROM w.value THEN w.if_equal ELSE w.otherwise END), 0)
-            FROM '{self.release.folder / DATA}' AS d, '{self.release.folder / WEIGHTS}' AS w
+            FROM '{self.release.folder / DATA_FILE}' AS d, '{self.release.folder / WEIGHTS}' AS w
             WHERE ({public}) AND ({sensitive})"""
         with duckdb.connect() as connection:
             return float(connection.sql(sql).fetchall()[0][0])
@@ -80,7 +80,7 @@ class Published:
 def hospital_in(folder: Path) -> Published:
     """The table, published into a folder."""
     release = published(hospital(), folder)
-    rows, weights = (pq.read_table(release.folder / name).to_pylist() for name in (DATA, WEIGHTS))
+    rows, weights = (pq.read_table(release.folder / name).to_pylist() for name in (DATA_FILE, WEIGHTS))
     return Published(release, rows, weights)
 
 

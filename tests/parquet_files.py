@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes
 from sfumato._parquet.dictionary_pages import DATA_PAGE
-from sfumato._parquet.footer import AboutFields, PageFields, get_field_value, list_chunks, read_footer
+from sfumato._parquet.footer import MetadataFields, PageFields, get_field_value, list_chunks, read_footer
 from sfumato._parquet.parquet_writer import Encoder, FileWriter
-from sfumato._parquet.thrift_compact import Struct, read
+from sfumato._parquet.thrift_compact import Struct, read_struct
 from sfumato._records.column_codes import find_smallest_type
 
 TEXTS = ["Aix", "", "Lich am See", "Ærø", "\N{FACE WITH TEARS OF JOY}"]
@@ -54,7 +54,7 @@ class Column:
     name: str
     written_type: pa.DataType
     has_missing: bool
-    listed: pa.Array | None = None
+    dictionary_values: pa.Array | None = None
     is_plain: bool = False
 
 
@@ -64,17 +64,17 @@ def listed_column(name: str, values: pa.Array, *, has_missing: bool = False) -> 
 
 def codes_for(column: Column, rows: int, seed: int = 1) -> Codes:
     """Random codes of a column, in the narrowest type."""
-    assert column.listed is not None
-    size = len(column.listed)
+    assert column.dictionary_values is not None
+    size = len(column.dictionary_values)
     chance = np.random.default_rng(seed)
     return chance.integers(0, size + column.has_missing, rows).astype(find_smallest_type(size + 1))
 
 
 def values_of(column: Column, rows: Codes | pa.Array) -> list[Any]:
     """What is written, one by one."""
-    if column.listed is None:
+    if column.dictionary_values is None:
         return rows.to_pylist()
-    values = [*column.listed.to_pylist(), None]
+    values = [*column.dictionary_values.to_pylist(), None]
     return [values[code] for code in rows.tolist()]
 
 
@@ -133,23 +133,23 @@ class Page:
 
     @property
     def listed(self) -> int:
-        return int(get_field_value(get_field_value(self.head, PageFields.LISTED), 1))
+        return int(get_field_value(get_field_value(self.head, PageFields.DICTIONARY), 1))
 
 
 def pages_of(path: Path, name: str) -> Iterator[list[Page]]:
     """The pages of a column, group by group."""
     content = path.read_bytes()
     for _, about in list_chunks(read_footer(path)):
-        if get_field_value(about, AboutFields.PATH).values[0].decode() != name:
+        if get_field_value(about, MetadataFields.PATH).values[0].decode() != name:
             continue
-        first = get_field_value(about, AboutFields.FIRST_PAGE)
-        place = start = get_field_value(about, AboutFields.DICTIONARY, first)
+        first = get_field_value(about, MetadataFields.FIRST_PAGE)
+        place = start = get_field_value(about, MetadataFields.DICTIONARY, first)
         found = []
-        while place < start + get_field_value(about, AboutFields.SIZE):
-            head, place = read(content, place)
+        while place < start + get_field_value(about, MetadataFields.SIZE):
+            head, place = read_struct(content, place)
             size, plain_size = (get_field_value(head, each) for each in (PageFields.SIZE, PageFields.PLAIN_SIZE))
             data = pa.decompress(content[place : place + size], plain_size, "zstd", asbytes=True)
             found.append(Page(head, data))
             place += size
-        assert place == start + get_field_value(about, AboutFields.SIZE)
+        assert place == start + get_field_value(about, MetadataFields.SIZE)
         yield found

@@ -17,10 +17,10 @@ from sfumato._engines.engine import Engine
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query.release import Release
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, compute_manifest_digest
 from sfumato._release.manifest_reader import parse_manifest
-from sfumato._release.readme import release_readme
+from sfumato._release.readme import make_readme
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import BreachBound, PrivacySpec, Tolerance
@@ -33,7 +33,7 @@ from sfumato.mechanisms._subset_selection import levels, subset
 
 SENSITIVE = "disease"
 BOUND = BreachBound("1/10", "1/2")
-FILES = (DATA, WEIGHTS, README)
+FILES = (DATA_FILE, WEIGHTS, README)
 """The files of a release that shows values, beside its manifest."""
 
 
@@ -121,7 +121,7 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
 def accepting(table: Any, schema: Schema) -> dict[str, tuple[str, ...]]:
     """That all public columns may tell what is sensitive: tables of a test are small, and often repeat."""
     names = getattr(table, "column_names", ())
-    return {"accept_telling": tuple(name for name in names if schema.role(name) is Role.PUBLIC)}
+    return {"accept_telling": tuple(name for name in names if schema.get_role(name) is Role.PUBLIC)}
 
 
 def people(rows: int = 60, **columns: Sequence[Any]) -> pa.Table:
@@ -153,8 +153,8 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda
     with contextlib.suppress(ReleaseFormatError, pa.ArrowException, OSError):  # some edits leave nothing to fit
         manifest = parse_manifest(edited)
         if manifest.readme_template >= FIRST_TEMPLATE:
-            rows = sum(pq.read_metadata(path).num_rows for path in manifest.paths(folder))
-            (folder / README).write_bytes(release_readme(manifest, rows).encode())
+            rows = sum(pq.read_metadata(path).num_rows for path in manifest.list_data_paths(folder))
+            (folder / README).write_bytes(make_readme(manifest, rows).encode())
     fit_digests(folder, change)
 
 

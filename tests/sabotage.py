@@ -22,7 +22,7 @@ from sfumato._query.release import Release
 from sfumato._records import PerturbedRecords
 from sfumato._request.requirements import PrivacySpec
 from sfumato._request.schema import Schema
-from sfumato._risk.attackers.release_matching import Matched, match_by_key, read_original
+from sfumato._risk.attackers.release_matching import MatchedRelease, match_by_key, read_original
 from sfumato.mechanisms import REGISTRY
 from tampering import rewrite
 
@@ -63,7 +63,7 @@ def plan_of(release: Path) -> Path:
     return release.with_suffix(".plan")
 
 
-def truth(release: Path) -> Matched:
+def truth(release: Path) -> MatchedRelease:
     """A release matched with the patients."""
     opened = Release.open(release)
     return match_by_key(opened, read_original(opened, patients(), plan_of(release)), plan_of(release))
@@ -83,7 +83,7 @@ def kept_too_often(monkeypatch: pytest.MonkeyPatch, mechanism: str, share: float
 
     def careless(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> PerturbedRecords:
         found = honest.perturb(plan, codes, slots, draws, first_row)
-        spared = draws.stream("sabotage").words(first_row, len(codes)) / 2.0**64 < share
+        spared = draws.get_stream("sabotage").draw_bits(first_row, len(codes)) / 2.0**64 < share
         return PerturbedRecords(np.where(spared, codes, found.values).astype(codes.dtype), found.cells)
 
     monkeypatch.setitem(REGISTRY, mechanism, replace(honest, perturb=careless))
@@ -102,13 +102,13 @@ def in_order(release: Path, block: int | None = None) -> None:
             chance.permutation(np.arange(first, min(first + block, RECORDS))) for first in range(0, RECORDS, block)
         ]
         place = place[np.concatenate(parts)]
-    rewrite(release, Release.open(release).manifest.data, lambda table: table.take(place))
+    rewrite(release, Release.open(release).manifest.data_file, lambda table: table.take(place))
 
 
 def beside_in_order(release: Path, share: float = 1.0) -> None:
     """In a share of the groups the table of values has them in the order of the records that hold them."""
     found = truth(release)
-    groups, held = found.shown[found.order], found.held[found.order]
+    groups, held = found.published_codes[found.order], found.true_codes[found.order]
     order = np.argsort(groups, kind="stable")
     spoilt = np.random.default_rng(2).random(int(groups.max()) + 1) < share
     values = pa.array([f"disease {each}" for each in held[order]])
@@ -128,7 +128,7 @@ def beside_in_order(release: Path, share: float = 1.0) -> None:
 def residue_alone(release: Path) -> None:
     """One record that was left over stands in a bucket of its own, with its value."""
     found = truth(release)
-    groups, held = found.shown[found.order], found.held[found.order]
+    groups, held = found.published_codes[found.order], found.true_codes[found.order]
     fresh, bucket = int(groups.max()) + 1, int(groups[0])
     value = f"disease {held[0]}"
 
@@ -149,4 +149,4 @@ def residue_alone(release: Path) -> None:
 
 def records_of(release: Path) -> pa.Table:
     """The records of a release."""
-    return pq.read_table(release / Release.open(release).manifest.data)
+    return pq.read_table(release / Release.open(release).manifest.data_file)

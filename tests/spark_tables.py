@@ -78,8 +78,8 @@ class UnluckyEngine(SparkEngine):
 
     flags: Path = Path()
 
-    def _tasks(self, run: Any, work: Any, items: Any) -> Any:
-        return super()._tasks(run, FailsOnce(work, self.flags / uuid4().hex), items)
+    def _run_tasks(self, run: Any, work: Any, items: Any) -> Any:
+        return super()._run_tasks(run, FailsOnce(work, self.flags / uuid4().hex), items)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def publish_secretly(session: Any, folder: Path) -> None:
     publish(request, folder / "release", unsafe_test_key=KEY)
     for error in (pa.ArrowInvalid, OSError):
         with suppress(pa.ArrowInvalid, OSError):
-            list(SparkEngine(session).each(Failing(error, f"{VALUE} {KEY}"), [1, 2]))
+            list(SparkEngine(session).map_items(Failing(error, f"{VALUE} {KEY}"), [1, 2]))
 
 
 def secrets_in(log: bytes) -> list[str]:

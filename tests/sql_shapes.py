@@ -93,7 +93,7 @@ def told(shape: Shape, release: Release) -> tuple[Outcome, str]:
 def open_release(folder: Path) -> Release:
     """The release to ask."""
 
-    schema = Schema.of("diagnosis", bins={"age": [0, 20, 40, 60, 120]})
+    schema = Schema.of("diagnosis", ranges={"age": [0, 20, 40, 60, 120]})
     request = Request(
         table(), schema=schema, spec=BreachBound("1/3", "3/4"), accept_telling=("stay", "drugs", "age", "sex", "ward")
     )

@@ -44,9 +44,9 @@ def with_cell(table: pa.Table, name: str, row: int, value: Any) -> pa.Table:
 
 def failed(release: Path, original: Any = None) -> list[str]:
     """The names of the checks that a release fails."""
-    return [check.name for check in verify(release, original).checks if not check.passed]
+    return [check.name for check in verify(release, original).checks if not check.has_passed]
 
 
 def failed_alone(release: Path) -> list[str]:
     """The same, without opening the release first, which refuses some of what is checked here."""
-    return [check.name for check in verify_folder(release).checks if not check.passed]
+    return [check.name for check in verify_folder(release).checks if not check.has_passed]

@@ -13,7 +13,7 @@ import pytest
 
 import papers
 import sfumato
-from sfumato._records.encoding_registry import KINDS
+from sfumato._records.encoding_registry import ENCODINGS
 from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.mechanisms import REGISTRY
 
@@ -114,13 +114,13 @@ def test_only_mechanisms_and_their_laws_know_a_mechanism() -> None:
 
 
 def test_only_shown_knows_what_kind_of_thing_a_record_shows() -> None:
-    homes = tuple(kind.__module__ for kind in KINDS)
+    homes = tuple(kind.__module__ for kind in ENCODINGS)
     for name, module in strangers(KNOWING_KINDS).items():
         assert not [each for each in module.imports if each.startswith(homes)], f"{name} imports a kind of record"
 
 
 def test_nobody_asks_a_mechanism_or_a_record_what_it_is() -> None:
-    kinds = {kind.__name__ for kind in KINDS}
+    kinds = {kind.__name__ for kind in ENCODINGS}
     for name, module in modules().items():
         for line, asked in module.asked.items():
             assert not asked & kinds, f"{name}:{line}"

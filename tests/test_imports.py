@@ -58,8 +58,8 @@ def test_library_loads_what_it_needs_when_it_is_used() -> None:
 def test_sums_of_large_tables_load_scipy() -> None:
     assert "scipy" in loaded_by(
         "import numpy as np\n"
-        "from sfumato._query.consistency.sum_constraints import Family, Sums\n"
-        "Sums([Family(np.array([0, 0]), np.array([3.0]), 'all', str)], 2).matrix"
+        "from sfumato._query.consistency.sum_constraints import Family, SumConstraints\n"
+        "SumConstraints([Family(np.array([0, 0]), np.array([3.0]), 'all', str)], 2).matrix"
     )
 
 
@@ -71,7 +71,7 @@ def test_planning_of_buckets_loads_nothing_that_takes_long(mechanism: str, reque
         "from sfumato import Diversity, Histogram, LinearCap, choose\n"
         "from sfumato._core.random_draws import Draws\n"
         f"histogram, request = Histogram.of('abcde', [9, 8, 7, 5, 4]), {request_}\n"
-        f"chosen = choose(histogram, request, Draws.secret(), {mechanism!r})\n"
+        f"chosen = choose(histogram, request, Draws.from_fresh_key(), {mechanism!r})\n"
         "chosen.mechanism.explanation.list_remarks(chosen.plan)"
     )
     assert loaded.isdisjoint(SLOW)

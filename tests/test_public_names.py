@@ -16,13 +16,13 @@ from sfumato.errors import SfumatoError
 
 NAMES = [
     "Answer",
-    "AskPage",
+    "QuestionPage",
     "Attack",
-    "Bins",
+    "Ranges",
     "BreachBound",
     "BreachBoundPerValue",
     "Certificate",
-    "Chosen",
+    "ChosenMechanism",
     "Comparison",
     "CountQuery",
     "DecoyGroups",
@@ -32,15 +32,15 @@ NAMES = [
     "Dossier",
     "Engine",
     "EngineError",
-    "ErrorAt",
+    "ErrorAtCount",
     "Estimate",
     "Estimates",
-    "Exported",
+    "ExportedFiles",
     "Finding",
     "Hierarchy",
     "Histogram",
     "InfeasibleError",
-    "Inspection",
+    "LintReport",
     "InternalError",
     "Interval",
     "LinearCap",
@@ -52,7 +52,7 @@ NAMES = [
     "NoticeError",
     "NoticeWarning",
     "NullPolicy",
-    "Outlook",
+    "PublicationPlan",
     "PrivacySpec",
     "Publication",
     "QueryError",
@@ -113,8 +113,8 @@ def test_every_error_is_public() -> None:
     def tree(kind: type[SfumatoError]) -> set[str]:
         return {kind.__name__}.union(*map(tree, kind.__subclasses__()))
 
-    # `Blocked` knows values by their places only: planners turn it into an `InfeasibleError` that names them.
-    assert tree(SfumatoError) - {"Blocked"} == {name for name in NAMES if name.endswith("Error")}
+    # `NoBucketingError` knows values by their places only: planners turn it into an `InfeasibleError` that names them.
+    assert tree(SfumatoError) - {"NoBucketingError"} == {name for name in NAMES if name.endswith("Error")}
 
 
 def test_package_tells_what_it_is_for() -> None:

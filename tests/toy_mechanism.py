@@ -20,16 +20,19 @@ from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
 from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
 from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, compute_sub_table_posteriors
+from sfumato._verify.reference_distributions.sub_table_distribution import (
+    SubTableDistribution,
+    compute_sub_table_posteriors,
+)
 from sfumato._verify.verification import Check
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
@@ -44,7 +47,7 @@ NAME = "toy"
 class Options:
     """How much of the bound is left unused."""
 
-    slack: int = option(0, "--toy-slack", "toy: leave so many hundredths of the odds unused.", metavar="N", least=0)
+    slack: int = option(0, "--toy-slack", "toy: leave so many hundredths of the odds unused.", metavar="N", minimum=0)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Design:
         """The same as a coin that keeps, and a redraw from all values."""
         size = len(self.domain)
         retention = 1 - size * (1 - self.stays) / (size - 1)
-        return Operator([Cell.flat(range(size), retention)], size)
+        return Operator([Cell.from_retention(range(size), retention)], size)
 
     @property
     def cell_shares(self) -> Floats:
@@ -100,7 +103,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Step around the domain."""
     size = plan.histogram.domain_size
-    drawn = draws.stream(f"{NAME}/steps").integers(first_row, len(codes), plan.stay + plan.step * (size - 1))
+    drawn = draws.get_stream(f"{NAME}/steps").draw_integers(first_row, len(codes), plan.stay + plan.step * (size - 1))
     away = np.where(drawn < plan.stay, 0, 1 + (drawn - np.uint64(plan.stay)) // np.uint64(plan.step))
     return PerturbedRecords(((codes.astype(np.int64) + away.astype(np.int64)) % size).astype(codes.dtype))
 
@@ -124,9 +127,9 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     return read
 
 
-def shown(design: Design, /) -> Values:
+def shown(design: Design, /) -> ValueEncoding:
     """One value."""
-    return design.operator.shown()
+    return design.operator.make_encoding()
 
 
 def promise(design: Design, /) -> str:
@@ -141,7 +144,7 @@ MECHANISM = Mechanism(
     options=Options,
     plan=plan,
     perturb=replace,
-    design=design,
+    make_design=design,
     read_design=read_design,
     make_encoding=shown,
     estimators=ONE_CELL,
@@ -151,40 +154,40 @@ MECHANISM = Mechanism(
 # ------------------------------------------------------------------------------------------------------------- its law
 
 
-def law_of(written: Mapping[str, Any]) -> CellLaw:
+def law_of(written: Mapping[str, Any]) -> SubTableDistribution:
     """From the published rational."""
     size, stays = len(written["domain"]), parse_exact(written["stays"])
     other = (1 - stays) / (size - 1)
-    return CellLaw(tuple(range(size)), (stays,) * size, (other,) * size)
+    return SubTableDistribution(tuple(range(size)), (stays,) * size, (other,) * size)
 
 
-def check_promise(folder: Path, written: Written) -> Check:
+def check_promise(folder: Path, written: ManifestView) -> Check:
     """Odds rise by how much likelier a value stays than comes."""
-    return check_any_prior(written.design, law_of(written.design).rise(0))
+    return check_any_prior(written.design, law_of(written.design).compute_rise(0))
 
 
-def check_draws(connection: Connection, written: Written) -> Check:
+def check_draws(connection: Connection, written: ManifestView) -> Check:
     """By its coin."""
     return value_distribution.check_draws(connection, written, [law_of(written.design)])
 
 
-def check_posteriors(connection: Connection, written: Written) -> Check:
+def check_posteriors(connection: Connection, written: ManifestView) -> Check:
     """By Bayes' rule."""
     law = law_of(written.design)
     return check_bounded_posteriors(connection, written, lambda counts: compute_sub_table_posteriors(counts, law))
 
 
-def without_weights(written: Written) -> str:
+def without_weights(written: ManifestView) -> str:
     """It writes none."""
     return "a toy writes no weights."
 
 
 LAW = ReferenceDistribution(
     guarantees=("any-prior",),
-    shown=value_distribution.make_domain_encoding,
-    domain=value_distribution.check_domain,
-    promise=check_promise,
-    draws=check_draws,
-    posteriors=check_posteriors,
-    without_weights=without_weights,
+    make_encoding=value_distribution.make_domain_encoding,
+    check_domain=value_distribution.check_domain,
+    check_guarantee=check_promise,
+    check_draws=check_draws,
+    check_posteriors=check_posteriors,
+    explain_missing_weights=without_weights,
 )

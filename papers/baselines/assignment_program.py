@@ -24,7 +24,7 @@ OPTIMAL, INFEASIBLE = 0, 2  # status codes of scipy.optimize.milp
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class SolverResult:
     """The best setting that was found, a bound that the solver claims, and whether it ended before the limit."""
 
     setting: Setting | None
@@ -42,32 +42,32 @@ class Solved:
         return np.inf if self.setting is None else max(0.0, 1 - self.bound / max(self.setting.loss, 1))
 
 
-def solve(problem: Problem, *, seconds: float, whole_records: bool = True) -> Solved:
+def solve(problem: Problem, *, seconds: float, whole_records: bool = True) -> SolverResult:
     """Ask for the assignment of least loss; the variables are b_1..b_n, then v_11, v_12, ... value by value.
 
     The thesis wants v_ij whole. That is needless: whole b_j leave a transport problem, whose corners are whole.
     """
     values, sizes = problem.floors.shape
     if not sizes:
-        return Solved(None, np.inf, is_finished=True)
+        return SolverResult(None, np.inf, is_finished=True)
     weights = np.concatenate([(problem.sizes - 1) ** 2, np.zeros(values * sizes)])
     integrality = np.full(len(weights), int(whole_records))
     integrality[:sizes] = 1
-    found = milp(
+    result = milp(
         weights,
         integrality=integrality,
         bounds=Bounds(0, np.inf),
-        constraints=_constraints(problem),
+        constraints=_make_constraints(problem),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
-    bound = -np.inf if found.mip_dual_bound is None else float(found.mip_dual_bound)
-    if found.x is None:
-        return Solved(None, bound, found.status == INFEASIBLE)
-    setting = make_setting(problem, np.rint(found.x[:sizes]).astype(np.int64))
-    return Solved(setting, bound, found.status == OPTIMAL)
+    bound = -np.inf if result.mip_dual_bound is None else float(result.mip_dual_bound)
+    if result.x is None:
+        return SolverResult(None, bound, result.status == INFEASIBLE)
+    setting = make_setting(problem, np.rint(result.x[:sizes]).astype(np.int64))
+    return SolverResult(setting, bound, result.status == OPTIMAL)
 
 
-def _constraints(problem: Problem) -> list[LinearConstraint]:
+def _make_constraints(problem: Problem) -> list[LinearConstraint]:
     """Every record has a place, every bucket is full, and no value exceeds its cap; so the sizes hold all records."""
     values, sizes = problem.floors.shape
     cells = values * sizes

@@ -25,10 +25,10 @@ def redraw(counts: Sequence[int], rows: int, draws: Draws, first_row: int = 0) -
     ends = np.cumsum(np.array(counts, dtype=np.uint64))
     if not len(ends) or not ends[-1]:
         raise SchemaError("the table is empty: there is no value to draw.")
-    records = draws.stream("redrawn/records").integers(first_row, rows, int(ends[-1]))
+    records = draws.get_stream("redrawn/records").draw_integers(first_row, rows, int(ends[-1]))
     return np.searchsorted(ends, records, side="right").astype(np.min_scalar_type(len(ends) - 1))
 
 
-def count(published: Codes, chosen: Mask, place: int) -> int:
+def count_published(published: Codes, is_selected: Mask, place: int) -> int:
     """The estimate of how many records of a condition hold a value: as many as publish it."""
-    return int(np.count_nonzero(published[chosen] == place))
+    return int(np.count_nonzero(published[is_selected] == place))

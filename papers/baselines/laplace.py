@@ -19,7 +19,7 @@ from sfumato._comparison.comparison_baselines import SENSITIVITY, compute_laplac
 from sfumato.errors import InternalError, MissingExtraError
 
 
-def answer(counts: Sequence[int] | npt.NDArray[np.integer], epsilon: float) -> npt.NDArray[np.float64]:
+def answer_counts(counts: Sequence[int] | npt.NDArray[np.integer], epsilon: float) -> npt.NDArray[np.float64]:
     """Answer each count with noise of its own; each answer costs epsilon."""
     noise = compute_laplace_scale(epsilon)
     try:

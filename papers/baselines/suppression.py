@@ -16,7 +16,7 @@ from sfumato._core.arrays import Codes, Mask
 from sfumato.errors import InfeasibleError, SpecError
 
 
-def kept_counts(counts: Sequence[int], diversity: int) -> tuple[int, ...]:
+def compute_kept_counts(counts: Sequence[int], diversity: int) -> tuple[int, ...]:
     """The most records of each value that leave none above one in so many: the largest counts are cut to one height.
 
     With the height h and the rest r of smaller counts, h * diversity <= r + h * (the values cut); the largest such h.
@@ -33,11 +33,13 @@ def kept_counts(counts: Sequence[int], diversity: int) -> tuple[int, ...]:
     return tuple(min(count, low) for count in counts)
 
 
-def suppressed(codes: Codes, diversity: int, generator: np.random.Generator) -> Mask:
+def select_remaining(codes: Codes, diversity: int, generator: np.random.Generator) -> Mask:
     """Which records stay; of values that are cut, a random choice."""
     counts = np.bincount(codes)
-    stays = np.zeros(len(codes), dtype=np.bool_)
-    for place, kept in enumerate(kept_counts(counts.tolist(), diversity)):
-        own = np.flatnonzero(codes == place)
-        stays[own if kept == len(own) else generator.choice(own, kept, replace=False)] = True
-    return stays
+    is_kept = np.zeros(len(codes), dtype=np.bool_)
+    for place, kept_count in enumerate(compute_kept_counts(counts.tolist(), diversity)):
+        value_rows = np.flatnonzero(codes == place)
+        is_kept[
+            value_rows if kept_count == len(value_rows) else generator.choice(value_rows, kept_count, replace=False)
+        ] = True
+    return is_kept

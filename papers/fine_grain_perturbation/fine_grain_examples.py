@@ -10,12 +10,12 @@ from fractions import Fraction
 from itertools import combinations, product
 
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
-from sfumato._figures.known_others import Corruption, draw_corruption
+from papers.experiment_outcome import Outcome, Verdict, is_within, judge
+from sfumato._figures.known_others import KnownOthersCurve, draw_known_others
 from sfumato._figures.number_format import format_percent
 from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._randomized_response.fine_grain import Direction
-from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import record_utility, solve
+from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import compute_record_utility, solve
 
 SARS, HIV, H1N1, CANCER = VALUES = ("SARS", "HIV", "H1N1", "cancer")
 PLACES = range(len(VALUES))
@@ -33,111 +33,154 @@ Operator = tuple[tuple[Fraction, ...], ...]
 """As printed: operator[j][i] is the probability that value i becomes value j."""
 
 
-def operator_of(retentions: Sequence[Fraction]) -> Operator:
+def make_operator(retentions: Sequence[Fraction]) -> Operator:
     """The matrix of some coins: a record that is not kept becomes each value alike."""
     swaps = [(1 - retention) / len(retentions) for retention in retentions]
     return tuple(tuple(swaps[i] + (retentions[i] if i == j else 0) for i in PLACES) for j in PLACES)
 
 
-def uniform() -> tuple[Fraction, ...]:
+def compute_uniform_retentions() -> tuple[Fraction, ...]:
     """The retention that the strictest bound allows, for all values."""
     least = min(AMPLIFICATIONS)
     return ((least - 1) / (len(VALUES) - 1 + least),) * len(VALUES)
 
 
-def fine(direction: Direction = Direction.UPWARD) -> tuple[Fraction, ...]:
+def compute_fine_retentions(direction: Direction = Direction.UPWARD) -> tuple[Fraction, ...]:
     """The retentions of the paper's programme; in both directions, of the corrected one."""
     return solve(SHARES, AMPLIFICATIONS, direction)
 
 
 # ------------------------------------------------------------------------------------------------------------- figure 1
 
-Seen = Callable[[str, str], Fraction]
+Likelihood = Callable[[str, str], Fraction]
 """How likely is what is seen, if the target has one disease and the other of the two patients another."""
 PATIENTS = 8
-DRAWN = (Fraction(1, 3),) * 4
+DRAWN_RETENTIONS = (Fraction(1, 3),) * 4
 """The paper's p of 1/3 in Figure 1(d), as the chance of the coin."""
 
 
-def _belief(seen: Seen, neighbour: str | None) -> Fraction:
+def _compute_belief(likelihood: Likelihood, neighbour: str | None) -> Fraction:
     """In the target's H1N1, from an even start; with the neighbour's disease, if it is known."""
     pairs = [pair for pair in product(VALUES, VALUES) if neighbour in (None, pair[1])]
-    weights = {pair: seen(*pair) for pair in pairs}
+    weights = {pair: likelihood(*pair) for pair in pairs}
     return Fraction(sum(weight for (own, _), weight in weights.items() if own == H1N1), sum(weights.values()))
 
 
-def _group(shown: tuple[str, str]) -> Seen:
+def _make_group_likelihood(shown: tuple[str, str]) -> Likelihood:
     return lambda own, other: Fraction(sorted((own, other)) == sorted(shown))
 
 
-def _sampled(operator: Operator, shown: str) -> Seen:
+def _make_sampled_likelihood(operator: Operator, shown: str) -> Likelihood:
     """One of the two records is drawn, and perturbed."""
     row = dict(zip(VALUES, operator[VALUES.index(shown)], strict=True))
     return lambda own, other: (row[own] + row[other]) / 2
 
 
-def _perturbed(operator: Operator, shown: tuple[str, str]) -> Seen:
+def _make_perturbed_likelihood(operator: Operator, shown: tuple[str, str]) -> Likelihood:
     """Both records are there, each perturbed by itself."""
-    first, second = (dict(zip(VALUES, operator[VALUES.index(each)], strict=True)) for each in shown)
+    first, second = (dict(zip(VALUES, operator[VALUES.index(shown_value)], strict=True)) for shown_value in shown)
     return lambda own, other: first[own] * second[other]
 
 
-def _right(publications: Sequence[Seen], known: Fraction) -> Fraction:
+def _compute_success(publications: Sequence[Likelihood], known_chance: Fraction) -> Fraction:
     """How often the likeliest disease is the target's own, if the neighbour's is known with some chance.
 
     The publications are all that may be seen, each once.
     """
-    each = [{pair: seen(*pair) for pair in product(VALUES, VALUES)} for seen in publications]
-    alone = sum(max(sum(chances[own, other] for other in VALUES) for own in VALUES) for chances in each)
-    beside = sum(max(chances[own, other] for own in VALUES) for chances in each for other in VALUES)
-    return ((1 - known) * alone + known * beside) / sum(sum(chances.values()) for chances in each)
+    joint_chances = [{pair: likelihood(*pair) for pair in product(VALUES, VALUES)} for likelihood in publications]
+    alone = sum(max(sum(chances[own, other] for other in VALUES) for own in VALUES) for chances in joint_chances)
+    beside = sum(max(chances[own, other] for own in VALUES) for chances in joint_chances for other in VALUES)
+    return ((1 - known_chance) * alone + known_chance * beside) / sum(
+        sum(chances.values()) for chances in joint_chances
+    )
 
 
-def _ways() -> Iterator[tuple[str, list[Seen]]]:
+def _list_publications() -> Iterator[tuple[str, list[Likelihood]]]:
     """Every publication of two patients, with all that may be seen of it."""
     pairs = list(product(VALUES, VALUES))
-    yield "groups of two", [_group(pair) for pair in combinations(VALUES, 2)]
-    yield "one of two drawn, perturbed", [_sampled(operator_of(DRAWN), shown) for shown in VALUES]
-    yield "uniform perturbation", [_perturbed(operator_of(uniform()), pair) for pair in pairs]
-    yield "fine-grain perturbation", [_perturbed(operator_of(fine()), pair) for pair in pairs]
+    yield "groups of two", [_make_group_likelihood(pair) for pair in combinations(VALUES, 2)]
+    yield (
+        "one of two drawn, perturbed",
+        [_make_sampled_likelihood(make_operator(DRAWN_RETENTIONS), shown) for shown in VALUES],
+    )
+    yield (
+        "uniform perturbation",
+        [_make_perturbed_likelihood(make_operator(compute_uniform_retentions()), pair) for pair in pairs],
+    )
+    yield (
+        "fine-grain perturbation",
+        [_make_perturbed_likelihood(make_operator(compute_fine_retentions()), pair) for pair in pairs],
+    )
+
+
+def _list_printed_beliefs() -> list[tuple[str, str, Likelihood, Fraction | None, Fraction | None]]:
+    """Lists the publications of figure 1 with what each shows, and the beliefs printed before and after."""
+    drawn_operator = make_operator(DRAWN_RETENTIONS)
+    return [
+        (
+            "groups of two, Fig. 1(c)",
+            "H1N1, cancer",
+            _make_group_likelihood((H1N1, CANCER)),
+            Fraction(1, 2),
+            Fraction(1),
+        ),
+        (
+            "one of two drawn, perturbed, Fig. 1(d)",
+            SARS,
+            _make_sampled_likelihood(drawn_operator, SARS),
+            None,
+            Fraction(1, 6),
+        ),
+        ("the same", H1N1, _make_sampled_likelihood(drawn_operator, H1N1), None, Fraction(1, 6)),
+        (
+            "uniform, Fig. 2(a)",
+            H1N1,
+            _make_perturbed_likelihood(make_operator(compute_uniform_retentions()), (H1N1, CANCER)),
+            None,
+            None,
+        ),
+        (
+            "fine-grain, Fig. 2(b)",
+            H1N1,
+            _make_perturbed_likelihood(make_operator(compute_fine_retentions()), (H1N1, CANCER)),
+            None,
+            None,
+        ),
+    ]
 
 
 def figure1(_: Conditions) -> Outcome:
     """What is believed of Eva, who has H1N1, before and after Fiona's cancer is known."""
-    drawn_one = operator_of(DRAWN)
-    tried: list[tuple[str, str, Seen, Fraction | None, Fraction | None]] = [
-        ("groups of two, Fig. 1(c)", "H1N1, cancer", _group((H1N1, CANCER)), Fraction(1, 2), Fraction(1)),
-        ("one of two drawn, perturbed, Fig. 1(d)", SARS, _sampled(drawn_one, SARS), None, Fraction(1, 6)),
-        ("the same", H1N1, _sampled(drawn_one, H1N1), None, Fraction(1, 6)),
-        ("uniform, Fig. 2(a)", H1N1, _perturbed(operator_of(uniform()), (H1N1, CANCER)), None, None),
-        ("fine-grain, Fig. 2(b)", H1N1, _perturbed(operator_of(fine()), (H1N1, CANCER)), None, None),
-    ]
     rows, agreeing = [], []
-    for name, shown, seen, said_before, said_after in tried:
-        before, after = _belief(seen, None), _belief(seen, CANCER)
-        rows.append((name, shown, before, said_before, after, said_after))
-        agreeing += [ours == said for ours, said in ((before, said_before), (after, said_after)) if said is not None]
-    group, drawn, drawn_true, whole, own = (row[4] for row in rows)
+    for name, shown, likelihood, printed_before, printed_after in _list_printed_beliefs():
+        before, after = _compute_belief(likelihood, None), _compute_belief(likelihood, CANCER)
+        rows.append((name, shown, before, printed_before, after, printed_after))
+        agreeing += [
+            ours == printed
+            for ours, printed in ((before, printed_before), (after, printed_after))
+            if printed is not None
+        ]
+    group, drawn_belief, drawn_true_belief, whole, own = (row[4] for row in rows)
     is_unmoved = all(row[2] == row[4] for row in rows[3:])
     is_claimed = is_unmoved and all(agreeing[:2])
     steps = [Fraction(known, PATIENTS - 1) for known in range(PATIENTS)]
-    figure = draw_corruption(
+    figure = draw_known_others(
         [
-            Corruption(name, tuple((float(known), float(_right(seen, known))) for known in steps))
-            for name, seen in _ways()
+            KnownOthersCurve(name, tuple((float(known), float(_compute_success(likelihood, known))) for known in steps))
+            for name, likelihood in _list_publications()
         ],
-        at=1.0,
+        at_share=1.0,
     )
     sentence = (
         f"Groups of two raise the belief in Eva's disease from {rows[0][2]} to {group} once Fiona's is known, and "
         f"perturbing each record {'leaves it where it was' if is_unmoved else 'changes it too'} ({whole} uniform, "
         f"{own} fine-grain, from an even start), {'' if is_claimed else 'not '}as claimed; for perturbed groups of "
-        f"which one record is drawn 1/6 is printed, a product of two chances, where the belief is {drawn} if SARS is "
-        f"seen and {drawn_true} if H1N1 is. Whoever knows all counts of the table and all others needs no release, and "
-        "nothing keeps from that."
+        f"which one record is drawn 1/6 is printed, a product of two chances, where the belief is {drawn_belief} if "
+        f"SARS is seen and {drawn_true_belief} if H1N1 is. Whoever knows all counts of the table and all others needs "
+        "no release, and nothing keeps from that."
     )
     headings = ("publication", "seen", "Fiona unknown", "as printed", "Fiona known", "as printed")
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence, figure)
+    return Outcome(headings, tuple(rows), judge(agreeing), sentence, figure)
 
 
 # ------------------------------------------------------------------------------------------------------------- figure 2
@@ -150,7 +193,11 @@ def figure2(_: Conditions) -> Outcome:
     printed_fine = tuple(
         tuple(quarter if not true else half if true == shown else sixth for true in PLACES) for shown in PLACES
     )
-    whole, own, both = operator_of(uniform()), operator_of(fine()), operator_of(fine(Direction.BOTH))
+    whole, own, both = (
+        make_operator(compute_uniform_retentions()),
+        make_operator(compute_fine_retentions()),
+        make_operator(compute_fine_retentions(Direction.BOTH)),
+    )
     cells = [(shown, true) for shown in PLACES for true in PLACES]
     rows = tuple(
         (
@@ -172,7 +219,7 @@ def figure2(_: Conditions) -> Outcome:
         f"{whole[0][1]} is right, and 1/3 everywhere (in the scan) would add up to 4/3."
     )
     headings = ("true", "shown", "uniform", "as printed", "fine-grain", "as printed", "fine-grain, both directions")
-    return Outcome(headings, rows, verdict_of([not other_uniform, not other_fine]), sentence)
+    return Outcome(headings, rows, judge([not other_uniform, not other_fine]), sentence)
 
 
 # ------------------------------------------------------------------------------------------------------------ example 2
@@ -180,8 +227,11 @@ def figure2(_: Conditions) -> Outcome:
 
 def example2(_: Conditions) -> Outcome:
     """Amplifications, record utilities, and what fine-grain gains."""
-    whole, own = record_utility(SHARES, uniform()), record_utility(SHARES, fine())
-    both = record_utility(SHARES, fine(Direction.BOTH))
+    whole, own = (
+        compute_record_utility(SHARES, compute_uniform_retentions()),
+        compute_record_utility(SHARES, compute_fine_retentions()),
+    )
+    both = compute_record_utility(SHARES, compute_fine_retentions(Direction.BOTH))
     gain = own / whole - 1
     printed = (Fraction(3, 2), Fraction(3), Fraction(19, 2), Fraction(18))
     rows = (
@@ -192,46 +242,46 @@ def example2(_: Conditions) -> Outcome:
         ("difference over the new utility in %", float(100 * (1 - whole / own)), None),
         ("record utility, fine-grain, both directions", both, None),
     )
-    agreeing = [ours == said for _, ours, said in rows[:6]] + [within(float(gain), 0.24, 0.005)]
+    agreeing = [ours == printed_number for _, ours, printed_number in rows[:6]] + [is_within(float(gain), 0.24, 0.005)]
     sentence = (
         f"Amplifications and record utilities are {'as printed' if all(agreeing[:6]) else 'not all as printed'}; from "
         f"{whole} to {own} is an increase of {format_percent(float(gain))}, in print about 24%, which is the "
         f"difference over the new value ({format_percent(float(1 - whole / own))}). If beliefs shall not fall either, "
         f"{both} is left, {format_percent(float((both - whole) / (own - whole)))} of the gain."
     )
-    return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
+    return Outcome(("", "ours", "as printed"), rows, judge(agreeing), sentence)
 
 
 # ------------------------------------------------------------------------------------------------------------ theorem 1
 
 
-def posteriors(operator: Operator, value: int, prior: Fraction) -> list[Fraction]:
+def list_posteriors(operator: Operator, value: int, prior: Fraction) -> list[Fraction]:
     """What may be believed of a value afterwards, if it was `prior` before, and all the rest one other value.
 
     Over all beliefs with this prior, those in one other value only make the posterior largest and smallest.
     """
-    found = []
-    for other, seen in product(PLACES, PLACES):
+    beliefs = []
+    for other, shown_place in product(PLACES, PLACES):
         if other != value:
-            own, beside = prior * operator[seen][value], (1 - prior) * operator[seen][other]
-            found.append(own / (own + beside))
-    return found
+            own, beside = prior * operator[shown_place][value], (1 - prior) * operator[shown_place][other]
+            beliefs.append(own / (own + beside))
+    return beliefs
 
 
 def theorem1(_: Conditions) -> Outcome:
     """How far beliefs in each value rise and fall under the operator of Figure 2(b), and under the corrected one."""
     rows = []
     for name, direction in (("as printed", Direction.UPWARD), ("corrected", Direction.BOTH)):
-        operator = operator_of(fine(direction))
+        operator = make_operator(compute_fine_retentions(direction))
         for place, (value, bound) in enumerate(zip(VALUES, BOUNDS, strict=True)):
-            highest = max(posteriors(operator, place, bound.prior))
-            lowest = min(posteriors(operator, place, bound.posterior))
+            highest = max(list_posteriors(operator, place, bound.prior))
+            lowest = min(list_posteriors(operator, place, bound.posterior))
             rows.append((name, value, bound.prior, highest, bound.posterior, lowest))
-    has_risen = [row for row in rows if row[3] > row[4]]
+    risen_rows = [row for row in rows if row[3] > row[4]]
     printed, corrected = (
         [row for row in rows if row[0] == name and row[5] < row[2]] for name in ("as printed", "corrected")
     )
-    upward = "No belief rises above its bound, as claimed" if not has_risen else "Beliefs rise above their bounds"
+    upward = "No belief rises above its bound, as claimed" if not risen_rows else "Beliefs rise above their bounds"
     downward = "and none falls below, as claimed."
     if printed:
         worst = printed[0]
@@ -241,7 +291,7 @@ def theorem1(_: Conditions) -> Outcome:
             f"{len(VALUES)} values can fall below."
         )
     headings = ("programme", "value", "prior", "rises at most to", "posterior", "falls at most to")
-    verdict = Verdict.CONTRADICTS if has_risen or printed else Verdict.AGREES
+    verdict = Verdict.CONTRADICTS if risen_rows or printed else Verdict.AGREES
     return Outcome(headings, tuple(rows), verdict, f"{upward}; {downward}")
 
 

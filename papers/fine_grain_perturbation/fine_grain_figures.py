@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import STANDARD_ERRORS, Outcome, Verdict, verdict_of, within
+from papers.experiment_outcome import STANDARD_ERRORS, Outcome, Verdict, is_within, judge
 from sfumato._core.arrays import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._figures.figure import Figure
@@ -25,7 +25,7 @@ from sfumato._figures.number_format import format_percent, format_quantity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import mechanism_of
+from sfumato.mechanisms import find_mechanism
 from sfumato.mechanisms._randomized_response import fine_grain
 from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -45,15 +45,15 @@ RECORDS, VALUES = 95_946, 40
 ALL_RECORDS = 42_264
 STEPS = 200
 """Of iterative Bayes; the paper does not say how many."""
-ALMOST = 0.005
+SAME_UTILITY = 0.005
 """UtilitiesByTolerance that differ by less cannot be told apart in a figure."""
 PRINTED_GAIN = (0.15, 0.055)
 """Between 10% and 20%, in whole per cents."""
 TOLERANCE = Axis("tolerance, posterior over prior")
-REFUSED = "sfumato refuses to publish it: counts could not be had, or with over ten times the error of uniform"
+REFUSED_NOTE = "sfumato refuses to publish it: counts could not be had, or with over ten times the error of uniform"
 
 
-def zipf(records: int = RECORDS, values: int = VALUES) -> tuple[int, ...]:
+def make_zipf_counts(records: int = RECORDS, values: int = VALUES) -> tuple[int, ...]:
     """How many records hold the most frequent value, half as many the second, and so on; the rounding spread."""
     weights = 1 / np.arange(1, values + 1)
     ends = np.rint(np.cumsum(weights) / weights.sum() * records).astype(np.int64)
@@ -65,20 +65,23 @@ def zipf(records: int = RECORDS, values: int = VALUES) -> tuple[int, ...]:
 
 def figure4(conditions: Conditions) -> Outcome:
     """The shares of the reactions, and those of Zipf's law."""
-    reactions = conditions.tables.counts("reactions", RECORDS, conditions.seed)
-    found = {"reactions": np.array(reactions) / sum(reactions), "Zipf": np.array(zipf()) / RECORDS}
-    rows = tuple((rank + 1, *(float(shares[rank]) for shares in found.values())) for rank in range(VALUES))
+    reactions = conditions.tables.get_counts("reactions", RECORDS, conditions.seed)
+    shares_by_table = {
+        "reactions": np.array(reactions) / sum(reactions),
+        "Zipf": np.array(make_zipf_counts()) / RECORDS,
+    }
+    rows = tuple((rank + 1, *(float(shares[rank]) for shares in shares_by_table.values())) for rank in range(VALUES))
     # Skewed more is what has at least as much in every number of its most frequent values.
-    sums = {name: np.cumsum(shares) for name, shares in found.items()}
+    sums = {name: np.cumsum(shares) for name, shares in shares_by_table.items()}
     is_skewed = bool((sums["Zipf"] >= sums["reactions"] - 1e-12).all())
-    ends = {name: (format_percent(shares[0]), format_percent(shares[-1])) for name, shares in found.items()}
+    ends = {name: (format_percent(shares[0]), format_percent(shares[-1])) for name, shares in shares_by_table.items()}
     figure = draw_lines(
         "How frequent the values are",
         Axis("rank of the value"),
         Axis("share of the records", format_percent, is_logarithmic=True),
         [
             MeasuredLine(name, tuple(zip(range(1, VALUES + 1), shares.tolist(), strict=True)))
-            for name, shares in found.items()
+            for name, shares in shares_by_table.items()
         ],
         reading=f"The most frequent value has {ends['reactions'][0]} among reactions, {ends['Zipf'][0]} by Zipf's law.",
     )
@@ -87,7 +90,7 @@ def figure4(conditions: Conditions) -> Outcome:
         f"reactions ({ends['reactions'][0]} to {ends['reactions'][1]}) at every rank, as claimed of CADR; of CADR "
         "itself no share is printed."
     )
-    return Outcome(("rank", *found), rows, verdict_of([is_skewed]), sentence, figure)
+    return Outcome(("rank", *shares_by_table), rows, judge([is_skewed]), sentence, figure)
 
 
 # ------------------------------------------------------------------------------------------------------------- figure 5
@@ -127,8 +130,10 @@ class Entrant:
         """A row for each value that may be shown, a column for each that may be true, as the paper prints it."""
         places = np.arange(len(self.counts))
         model = self.mechanism.require(AttackModel)
-        (found,) = model.compute_published_likelihoods(self.mechanism.design(self.plan), places, places, places)
-        return found
+        (likelihoods,) = model.compute_published_likelihoods(
+            self.mechanism.make_design(self.plan), places, places, places
+        )
+        return likelihoods
 
     @property
     def record_utility(self) -> float:
@@ -144,7 +149,7 @@ class Entrant:
         return float(np.sqrt(2 / np.pi * np.maximum(variances, 0)).mean() / self.records)
 
 
-def planned(conditions: Conditions, counts: Sequence[int], tolerance: int) -> dict[str, Entrant]:
+def plan_entrants(conditions: Conditions, counts: Sequence[int], tolerance: int) -> dict[str, Entrant]:
     """Every mechanism at the bounds of a tolerance: from the share of a value to so many times that share."""
     histogram = Histogram.of([f"{place:05}" for place in range(len(counts))], counts)
     bounds = {
@@ -152,69 +157,76 @@ def planned(conditions: Conditions, counts: Sequence[int], tolerance: int) -> di
         for value, share in zip(histogram.values, histogram.shares, strict=True)
         if tolerance * share < 1  # a value that may become certain has no bound
     }
-    draws, found = Draws.unsafe_test_key(conditions.key()), {}
-    for name, (kind, given) in MECHANISMS.items():
-        mechanism = mechanism_of(kind)
+    draws, entrants = Draws.unsafe_test_key(conditions.make_key()), {}
+    for name, (kind, option_values) in MECHANISMS.items():
+        mechanism = find_mechanism(kind)
         spec = mechanism.adapt_request(BreachBoundPerValue(bounds))
-        plan = mechanism.plan(histogram, spec, mechanism.options(**given), draws)
-        found[name] = Entrant(name, tolerance, mechanism, plan, tuple(counts))
-    return found
+        plan = mechanism.plan(histogram, spec, mechanism.options(**option_values), draws)
+        entrants[name] = Entrant(name, tolerance, mechanism, plan, tuple(counts))
+    return entrants
 
 
 @dataclass(frozen=True)
 class MeasuredUtility:
     """The paper's two utilities of an operator; the aggregate one over some perturbed tables, by two estimators."""
 
-    of: Entrant
+    entrant: Entrant
     bayes: Floats
     """One for each table."""
     inverse: Floats | None
     """None where two values are never kept, so that there is no inverse."""
 
     @classmethod
-    def measured(cls, conditions: Conditions, of: Entrant) -> MeasuredUtility:
+    def measure(cls, conditions: Conditions, entrant: Entrant) -> MeasuredUtility:
         """Perturb the table ten times, or four times in a quick run."""
-        generator = conditions.generator(5, of.tolerance)
-        tables = conditions.either(4, 10)
-        shown = sum(
-            (generator.multinomial(count, of.operator[:, place], tables) for place, count in enumerate(of.counts)),
-            start=np.zeros((tables, len(of.counts))),
+        generator = conditions.make_generator(5, entrant.tolerance)
+        tables = conditions.choose(4, 10)
+        shown_counts = sum(
+            (
+                generator.multinomial(count, entrant.operator[:, place], tables)
+                for place, count in enumerate(entrant.counts)
+            ),
+            start=np.zeros((tables, len(entrant.counts))),
         )
         inverse = None
-        if np.isfinite(of.error):
-            inverse = _utilities(of, np.linalg.solve(of.operator, shown.T).T / of.records)
-        return cls(of, _utilities(of, iterated(of.operator, shown / of.records)), inverse)
+        if np.isfinite(entrant.error):
+            inverse = _compute_utilities(entrant, np.linalg.solve(entrant.operator, shown_counts.T).T / entrant.records)
+        return cls(
+            entrant,
+            _compute_utilities(entrant, run_iterative_bayes(entrant.operator, shown_counts / entrant.records)),
+            inverse,
+        )
 
     @property
     def row(self) -> tuple[Any, ...]:
         """As a row of the table."""
-        by_inverse = (None, None) if self.inverse is None else _mean(self.inverse)
-        refused = "refused" if self.of.is_refused else ""
-        exact = self.of.error if np.isfinite(self.of.error) else None
+        by_inverse = (None, None) if self.inverse is None else _compute_mean(self.inverse)
+        refused = "refused" if self.entrant.is_refused else ""
+        exact = self.entrant.error if np.isfinite(self.entrant.error) else None
         return (
-            self.of.tolerance,
-            self.of.name,
-            self.of.record_utility,
-            *_mean(self.bayes),
+            self.entrant.tolerance,
+            self.entrant.name,
+            self.entrant.record_utility,
+            *_compute_mean(self.bayes),
             *by_inverse,
             exact,
             refused,
         )
 
 
-def iterated(operator: Floats, shown: Floats) -> Floats:
+def run_iterative_bayes(operator: Floats, shown_shares: Floats) -> Floats:
     """Iterative Bayes from an even start, for each line of shares that are shown."""
-    found = np.full_like(shown, 1 / shown.shape[1])
+    estimates = np.full_like(shown_shares, 1 / shown_shares.shape[1])
     for _ in range(STEPS):
-        found *= (shown / (found @ operator.T)) @ operator
-    return found
+        estimates *= (shown_shares / (estimates @ operator.T)) @ operator
+    return estimates
 
 
-def _utilities(of: Entrant, estimates: Floats) -> Floats:
-    return np.asarray(1 - np.abs(estimates - of.shares).mean(axis=1))
+def _compute_utilities(entrant: Entrant, estimates: Floats) -> Floats:
+    return np.asarray(1 - np.abs(estimates - entrant.shares).mean(axis=1))
 
 
-def _mean(numbers: Floats) -> tuple[float, float]:
+def _compute_mean(numbers: Floats) -> tuple[float, float]:
     return float(numbers.mean()), float(numbers.std(ddof=1) / len(numbers) ** 0.5)
 
 
@@ -225,14 +237,14 @@ class UtilitiesByTolerance:
     by_name: Mapping[str, list[MeasuredUtility]]
 
     @classmethod
-    def measured(cls, conditions: Conditions, counts: Sequence[int], tolerances: Sequence[int]) -> UtilitiesByTolerance:
+    def measure(cls, conditions: Conditions, counts: Sequence[int], tolerances: Sequence[int]) -> UtilitiesByTolerance:
         """At each tolerance one after the other."""
-        found: dict[str, list[MeasuredUtility]] = {name: [] for name in OPERATORS}
-        for tolerance in conditions.steps(tolerances):
-            plans = planned(conditions, counts, tolerance)
-            for name, utilities in found.items():
-                utilities.append(MeasuredUtility.measured(conditions, plans[name]))
-        return cls(found)
+        utilities_by_name: dict[str, list[MeasuredUtility]] = {name: [] for name in OPERATORS}
+        for tolerance in conditions.iter_steps(tolerances):
+            plans = plan_entrants(conditions, counts, tolerance)
+            for name, utilities in utilities_by_name.items():
+                utilities.append(MeasuredUtility.measure(conditions, plans[name]))
+        return cls(utilities_by_name)
 
     @property
     def pairs(self) -> list[tuple[MeasuredUtility, MeasuredUtility]]:
@@ -242,34 +254,34 @@ class UtilitiesByTolerance:
     @property
     def gains(self) -> list[float]:
         """By how much fine-grain keeps more records than uniform perturbation."""
-        return [fine.of.record_utility / uniform.of.record_utility - 1 for fine, uniform in self.pairs]
+        return [fine.entrant.record_utility / uniform.entrant.record_utility - 1 for fine, uniform in self.pairs]
 
     @property
-    def is_kept_more_with_tolerance(self) -> bool:
+    def is_retention_rising(self) -> bool:
         """Whether both keep more records, the higher the tolerance."""
-        both = ([each.of.record_utility for each in self.by_name[name]] for name in (UNIFORM, FINE))
+        both = ([utility.entrant.record_utility for utility in self.by_name[name]] for name in (UNIFORM, FINE))
         return all(first < second for utilities in both for first, second in pairwise(utilities))
 
     @property
     def is_rising(self) -> bool:
         """Whether both utilities of both operators rise with the tolerance."""
-        return self.is_kept_more_with_tolerance and not self.falls(FINE) and not self.falls(UNIFORM)
+        return self.is_retention_rising and not self.list_falls(FINE) and not self.list_falls(UNIFORM)
 
-    def falls(self, name: str) -> list[int]:
+    def list_falls(self, name: str) -> list[int]:
         """The tolerances at which the aggregate utility is lower than at the one before, by more than chance."""
-        found = []
+        tolerances = []
         for first, second in pairwise(self.by_name[name]):
-            (before, one), (after, other) = _mean(first.bayes), _mean(second.bayes)
+            (before, one), (after, other) = _compute_mean(first.bayes), _compute_mean(second.bayes)
             if before - after > STANDARD_ERRORS * (one**2 + other**2) ** 0.5:
-                found.append(second.of.tolerance)
-        return found
+                tolerances.append(second.entrant.tolerance)
+        return tolerances
 
     @property
-    def refused(self) -> list[int]:
+    def refused_tolerances(self) -> list[int]:
         """The tolerances at which the fine-grain operator is not published."""
-        return [each.of.tolerance for each in self.by_name[FINE] if each.of.is_refused]
+        return [each.entrant.tolerance for each in self.by_name[FINE] if each.entrant.is_refused]
 
-    def outcome(self, heading: str, reading: str, verdict: Verdict, sentence: str) -> Outcome:
+    def make_outcome(self, heading: str, reading: str, verdict: Verdict, sentence: str) -> Outcome:
         """With the table and the figure."""
         headings = (
             "tolerance",
@@ -283,75 +295,82 @@ class UtilitiesByTolerance:
             "publish",
         )
         rows = tuple(each.row for utilities in self.by_name.values() for each in utilities)
-        return Outcome(headings, rows, verdict, sentence, self._figure(heading, reading))
+        return Outcome(headings, rows, verdict, sentence, self._draw_figure(heading, reading))
 
-    def _figure(self, heading: str, reading: str) -> Figure:
-        kept, off = [], []
+    def _draw_figure(self, heading: str, reading: str) -> Figure:
+        record_lines, error_lines = [], []
         for name, utilities in self.by_name.items():
-            refused = tuple(float(each.of.tolerance) for each in utilities if each.of.is_refused)
-            by_record = tuple((float(each.of.tolerance), each.of.record_utility) for each in utilities)
-            by_error = tuple((float(each.of.tolerance), 1 - _mean(each.bayes)[0]) for each in utilities)
-            kept.append(MeasuredLine(name, by_record, singled_out=refused))
-            off.append(MeasuredLine(name, by_error, singled_out=refused))
+            refused = tuple(float(each.entrant.tolerance) for each in utilities if each.entrant.is_refused)
+            by_record = tuple((float(each.entrant.tolerance), each.entrant.record_utility) for each in utilities)
+            by_error = tuple((float(each.entrant.tolerance), 1 - _compute_mean(each.bayes)[0]) for each in utilities)
+            record_lines.append(MeasuredLine(name, by_record, hollow_points=refused))
+            error_lines.append(MeasuredLine(name, by_error, hollow_points=refused))
         upright = Axis("record utility: the share of records that show their true value", format_percent)
         error = Axis("mean error of a share by iterative Bayes, one less the aggregate utility", format_percent, True)
         return draw_panels(
-            heading, TOLERANCE, [Panel(upright, kept, REFUSED), Panel(error, off, REFUSED)], reading=reading
+            heading,
+            TOLERANCE,
+            [Panel(upright, record_lines, REFUSED_NOTE), Panel(error, error_lines, REFUSED_NOTE)],
+            reading=reading,
         )
 
 
 def figure5a(conditions: Conditions) -> Outcome:
     """Record and aggregate utility by tolerance, on the reactions."""
     tolerances = range(2, 9)
-    found = UtilitiesByTolerance.measured(
-        conditions, conditions.tables.counts("reactions", RECORDS, conditions.seed), tolerances
+    utilities = UtilitiesByTolerance.measure(
+        conditions, conditions.tables.get_counts("reactions", RECORDS, conditions.seed), tolerances
     )
-    low, high = min(found.gains), max(found.gains)
-    apart = max(abs(float(fine.bayes.mean() - uniform.bayes.mean())) for fine, uniform in found.pairs)
-    ratios = [fine.of.error / uniform.of.error for fine, uniform in found.pairs]
+    low, high = min(utilities.gains), max(utilities.gains)
+    largest_difference = max(abs(float(fine.bayes.mean() - uniform.bayes.mean())) for fine, uniform in utilities.pairs)
+    ratios = [fine.entrant.error / uniform.entrant.error for fine, uniform in utilities.pairs]
     is_better = max(ratios) < 1
     sentence = (
         f"Fine-grain keeps {format_percent(low)} to {format_percent(high)} more records than uniform at tolerances "
         f"from {tolerances[0]} to {tolerances[-1]}, in print about 10% to 20% (neither shares nor tolerances are "
-        f"printed); aggregate utilities differ by {apart:.4f} at most, {'' if apart < ALMOST else 'not '}almost the "
-        f"same as claimed, and both utilities {'rise' if found.is_rising else 'do not always rise'} with the "
-        f"tolerance. That more records kept are better counts is {'so' if is_better else 'not always so'}: the exact "
-        f"error of a share is {min(ratios):.2f} to {max(ratios):.2f} times that of uniform."
+        f"printed); aggregate utilities differ by {largest_difference:.4f} at most, "
+        f"{'' if largest_difference < SAME_UTILITY else 'not '}almost the same as claimed, and both utilities "
+        f"{'rise' if utilities.is_rising else 'do not always rise'} with the tolerance. That more records kept are "
+        f"better counts is {'so' if is_better else 'not always so'}: the exact error of a share is {min(ratios):.2f} "
+        f"to {max(ratios):.2f} times that of uniform."
     )
-    is_printed = within(low, *PRINTED_GAIN) and within(high, *PRINTED_GAIN)
-    verdict = verdict_of([is_printed, apart < ALMOST, found.is_rising, is_better])
+    is_printed = is_within(low, *PRINTED_GAIN) and is_within(high, *PRINTED_GAIN)
+    verdict = judge([is_printed, largest_difference < SAME_UTILITY, utilities.is_rising, is_better])
     reading = (
-        f"At a tolerance of {tolerances[-1]} fine-grain keeps {format_percent(found.gains[-1])} more records than "
+        f"At a tolerance of {tolerances[-1]} fine-grain keeps {format_percent(utilities.gains[-1])} more records than "
         f"uniform, and the exact error of a share is {ratios[-1]:.2f} times as large."
     )
-    return found.outcome("Utility on the reactions, by tolerance", reading, verdict, sentence)
+    return utilities.make_outcome("Utility on the reactions, by tolerance", reading, verdict, sentence)
 
 
 def figure5b(conditions: Conditions) -> Outcome:
     """Record and aggregate utility by tolerance, on values by Zipf's law."""
-    found = UtilitiesByTolerance.measured(conditions, zipf(), range(2, 21))
-    better = [fine.of.tolerance for fine, uniform in found.pairs if fine.bayes.mean() >= uniform.bayes.mean()]
-    lowest = min((each for each in found.by_name[FINE] if each.inverse is not None), key=lambda each: -each.of.error)
-    utility = 1 - lowest.of.error
-    low, high = min(found.gains), max(found.gains)
-    refused = ", ".join(map(str, found.refused))
+    utilities = UtilitiesByTolerance.measure(conditions, make_zipf_counts(), range(2, 21))
+    better = [fine.entrant.tolerance for fine, uniform in utilities.pairs if fine.bayes.mean() >= uniform.bayes.mean()]
+    lowest = min(
+        (each for each in utilities.by_name[FINE] if each.inverse is not None), key=lambda each: -each.entrant.error
+    )
+    utility = 1 - lowest.entrant.error
+    low, high = min(utilities.gains), max(utilities.gains)
+    refused = ", ".join(map(str, utilities.refused_tolerances))
     sentence = (
         f"Fine-grain keeps {format_percent(low)} to {format_percent(high)} more records than uniform and has less "
         "aggregate utility "
         + (f"(except at tolerances of {' and '.join(map(str, better))})" if better else "at every tolerance")
-        + f", as found in print. That utilities rise with the tolerance is {'so' if found.is_rising else 'not so'}"
+        + f", as found in print. That utilities rise with the tolerance is {'so' if utilities.is_rising else 'not so'}"
         + (f": at {refused} the best operator is nearly singular, and sfumato refuses it" if refused else "")
         + f". By the inverse, the aggregate utility goes down to {utility:.1f}: that a high record utility is "
-        f"sufficient for a high aggregate one (section V.C) {'holds' if utility > 1 - ALMOST else 'does not hold'}."
+        "sufficient for a high aggregate one (section V.C) "
+        f"{'holds' if utility > 1 - SAME_UTILITY else 'does not hold'}."
     )
-    holds = low > 0 and found.is_rising and utility > 1 - ALMOST
+    holds = low > 0 and utilities.is_rising and utility > 1 - SAME_UTILITY
     reading = (
         f"Fine-grain keeps most records, and at tolerances of {refused} by an operator that is nearly singular."
         if refused
         else "Fine-grain keeps most records at every tolerance."
     )
     verdict = Verdict.AGREES if holds else Verdict.CONTRADICTS
-    return found.outcome("Utility on values by Zipf's law, by tolerance", reading, verdict, sentence)
+    return utilities.make_outcome("Utility on values by Zipf's law, by tolerance", reading, verdict, sentence)
 
 
 # --------------------------------------------------------------------------------------------------------------- beyond
@@ -359,15 +378,15 @@ def figure5b(conditions: Conditions) -> Outcome:
 
 def beyond(conditions: Conditions) -> Outcome:
     """The exact error of a share by that of uniform perturbation, at the same bounds, on few values and on many."""
-    drawn = conditions.tables.counts("all-reactions", ALL_RECORDS, conditions.seed)
-    many = tuple(count for count in drawn if count)
-    tables = {f"{VALUES} values by Zipf's law": zipf(), f"{format_quantity(len(many))} reactions": many}
+    all_counts = conditions.tables.get_counts("all-reactions", ALL_RECORDS, conditions.seed)
+    many = tuple(count for count in all_counts if count)
+    tables = {f"{VALUES} values by Zipf's law": make_zipf_counts(), f"{format_quantity(len(many))} reactions": many}
     tolerances = (2, 3, 4, 6, 8, 10, 12, 16, 20)
     rows: list[tuple[str, int, str, float | None]] = []
-    for (table, counts), tolerance in conditions.steps(product(tables.items(), tolerances)):
-        plans = planned(conditions, counts, tolerance)
-        for name, each in plans.items():
-            rows.append((table, tolerance, name, None if each.is_refused else each.error / plans[UNIFORM].error))
+    for (table, counts), tolerance in conditions.iter_steps(product(tables.items(), tolerances)):
+        plans = plan_entrants(conditions, counts, tolerance)
+        for name, entrant in plans.items():
+            rows.append((table, tolerance, name, None if entrant.is_refused else entrant.error / plans[UNIFORM].error))
     panels = [
         Panel(
             Axis(
@@ -383,23 +402,25 @@ def beyond(conditions: Conditions) -> Outcome:
         for table in tables
     ]
 
-    def between(name: str, table: str) -> str:
+    def format_ratios(name: str, table: str) -> str:
         ratios = [ratio for of, _, other, ratio in rows if (of, other) == (table, name) and ratio is not None]
         return f"{min(ratios):.2g} to {max(ratios):.2g}" if ratios else "none"
 
     few, large = tables
     refused = sum(ratio is None for *_, ratio in rows)
     sentence = (
-        f"By that of uniform perturbation at the same bounds, the error of a share is on {few} {between(FINE, few)} "
-        f"for fine-grain as published (refused at {refused} of {2 * len(tolerances)} settings), "
-        f"{between(FOR_COUNTS, few)} with counts as its objective, {between(HARMONIC, few)} for the harmonic operator "
-        f"and {between(SUBSET, few)} for subset selection; on {large} {between(HARMONIC, large)} for harmonic and "
-        f"{between(SUBSET, large)} for subset. Subset and uniform promise more (every statement, both directions, by "
-        "the strictest bound); the others promise single values, upward."
+        f"By that of uniform perturbation at the same bounds, the error of a share is on {few} "
+        f"{format_ratios(FINE, few)} for fine-grain as published (refused at {refused} of {2 * len(tolerances)} "
+        f"settings), {format_ratios(FOR_COUNTS, few)} with counts as its objective, {format_ratios(HARMONIC, few)} "
+        f"for the harmonic operator and {format_ratios(SUBSET, few)} for subset selection; on {large} "
+        f"{format_ratios(HARMONIC, large)} for harmonic and {format_ratios(SUBSET, large)} for subset. Subset and "
+        "uniform promise more (every statement, both directions, by the strictest bound); the others promise single "
+        "values, upward."
     )
     reading = (
-        f"By the error of uniform, subset has {between(SUBSET, few)} on {few} and {between(SUBSET, large)} on {large}, "
-        f"harmonic {between(HARMONIC, few)} and {between(HARMONIC, large)}."
+        f"By the error of uniform, subset has {format_ratios(SUBSET, few)} on {few} and "
+        f"{format_ratios(SUBSET, large)} on {large}, harmonic {format_ratios(HARMONIC, few)} and "
+        f"{format_ratios(HARMONIC, large)}."
     )
     figure = draw_panels("What is gained at the same bounds", TOLERANCE, panels, reading=reading)
     headings = ("table", "tolerance", "mechanism", "error by that of uniform")

@@ -17,7 +17,7 @@ from sfumato._request.group_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import least_size
+from sfumato.mechanisms._bucketization.buckets.share_caps import compute_least_size
 
 OFFSET = "0.02"
 FACTORS = (2, 4, 8, 16, 32)
@@ -32,37 +32,37 @@ class Census:
 
     name: str
     table: str
-    smallest: Fraction
-    largest: Fraction
+    smallest_share: Fraction
+    largest_share: Fraction
 
-    def counts(self, conditions: Conditions, rows: int) -> tuple[int, ...]:
+    def get_counts(self, conditions: Conditions, rows: int) -> tuple[int, ...]:
         """How many of so many records hold each value."""
-        return conditions.tables.counts(self.table, rows, conditions.seed)
+        return conditions.tables.get_counts(self.table, rows, conditions.seed)
 
 
 OCCUPATIONS = Census("OCC", "occupations", Fraction("0.0018"), Fraction("0.075"))
 EDUCATION = Census("EDU", "education", Fraction("0.0044"), Fraction("0.273"))
-BOTH = (OCCUPATIONS, EDUCATION)
+CENSUSES = (OCCUPATIONS, EDUCATION)
 
 
-def caps_of(counts: Sequence[int], factor: int) -> tuple[Fraction, ...]:
+def compute_caps(counts: Sequence[int], factor: int) -> tuple[Fraction, ...]:
     """The cap of each value."""
     histogram = Histogram.of(range(len(counts)), counts)
-    return ShareCap.linear(histogram, factor, OFFSET).of(histogram.values)
+    return ShareCap.from_shares(histogram, factor, OFFSET).list_caps(histogram.values)
 
 
-def posed(counts: Sequence[int], factor: int = DEFAULT_FACTOR) -> Problem:
+def pose_problem(counts: Sequence[int], factor: int = DEFAULT_FACTOR) -> Problem:
     """Buckets from M, the least size that a cap allows, to M'."""
-    caps = caps_of(counts, factor)
-    return pose(counts, caps, min(map(least_size, caps)), LARGEST)
+    caps = compute_caps(counts, factor)
+    return pose(counts, caps, min(map(compute_least_size, caps)), LARGEST)
 
 
-def diversity(smallest: Fraction, factor: int) -> int:
+def compute_diversity(smallest: Fraction, factor: int) -> int:
     """The diversity that keeps every cap: one over the least of them, rounded up."""
-    return least_size(min(factor * smallest + Fraction(OFFSET), Fraction(1)))
+    return compute_least_size(min(factor * smallest + Fraction(OFFSET), Fraction(1)))
 
 
-def anatomy_sizes(rows: int, ell: int) -> Setting:
+def make_anatomy_setting(rows: int, ell: int) -> Setting:
     """Buckets of l records and of one more, whether or not the values could be put into them so."""
     buckets, rest = divmod(rows, ell)
     return Setting.of([(ell, buckets - rest), (ell + 1, rest)])

@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome, Verdict, verdict_of
+from papers.experiment_outcome import Outcome, Verdict, judge
 from papers.multiple_sized_bucketization.census_problems import (
-    BOTH,
+    CENSUSES,
     FACTOR_AXIS,
     FACTORS,
     Census,
-    anatomy_sizes,
-    diversity,
-    posed,
+    compute_diversity,
+    make_anatomy_setting,
+    pose_problem,
 )
 from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_panels
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.size_methods import HEURISTICS
@@ -33,25 +33,25 @@ ANATOMY, OPTIMAL = "Anatomy", "optimal"
 NAMES = {"one": "one size", "two": "two sizes", "multi": "several, top-down"}
 
 
-def _listed(numbers: Sequence[object]) -> str:
+def _format_numbers(numbers: Sequence[object]) -> str:
     return ", ".join(map(str, numbers))
 
 
 def figure7_2(conditions: Conditions) -> Outcome:
     """The diversity that keeps all caps, and whether the table allows it."""
-    rows, panels, agreeing, refused = [], [], [], []
-    for census in BOTH:
-        counts = census.counts(conditions, ROWS)
+    rows, panels, agreeing, refusals = [], [], [], []
+    for census in CENSUSES:
+        counts = census.get_counts(conditions, ROWS)
         smallest, most = Fraction(min(counts), sum(counts)), sum(counts) // max(counts)
-        ours = [diversity(smallest, factor) for factor in FACTORS]
-        printed = [diversity(census.smallest, factor) for factor in FACTORS]
+        ours = [compute_diversity(smallest, factor) for factor in FACTORS]
+        printed = [compute_diversity(census.smallest_share, factor) for factor in FACTORS]
         rows += [
-            (census.name, factor, *needed, most, "yes" if needed[0] <= most else "no")
-            for factor, *needed in zip(FACTORS, ours, printed, strict=True)
+            (census.name, factor, *diversities, most, "yes" if diversities[0] <= most else "no")
+            for factor, *diversities in zip(FACTORS, ours, printed, strict=True)
         ]
-        agreeing += [ours == printed, most == int(1 / census.largest)]
-        refused.append(
-            f"{census.name} at θ = {_listed([f for f, ell in zip(FACTORS, ours, strict=True) if ell > most])}"
+        agreeing += [ours == printed, most == int(1 / census.largest_share)]
+        refusals.append(
+            f"{census.name} at θ = {_format_numbers([f for f, ell in zip(FACTORS, ours, strict=True) if ell > most])}"
         )
         lines = [
             MeasuredLine("needed, ours", tuple(zip(FACTORS, ours, strict=True))),
@@ -59,29 +59,37 @@ def figure7_2(conditions: Conditions) -> Outcome:
             MeasuredLine("the table allows", ((FACTORS[0], most), (FACTORS[-1], most))),
         ]
         panels.append(Panel(Axis(f"{census.name}: diversity l"), lines))
-    allowed = [next(row[4] for row in rows if row[0] == census.name) for census in BOTH]
-    reading = f"Anatomy cannot be made of {' and of '.join(refused)}."
+    allowed = [next(row[4] for row in rows if row[0] == census.name) for census in CENSUSES]
+    reading = f"Anatomy cannot be made of {' and of '.join(refusals)}."
     figure = draw_panels("The diversity that caps would need", FACTOR_AXIS, panels, reading=reading)
-    last = [row[0] for row in rows if row[1] == FACTORS[-1] and row[-1] == "no"]
+    refused_at_last = [row[0] for row in rows if row[1] == FACTORS[-1] and row[-1] == "no"]
     sentence = (
         f"The diversities are {'those' if all(agreeing[::2]) else 'not those'} that follow from the published shares, "
-        f"and the tables allow {_listed(allowed)}, in print 13, 3: Anatomy cannot be made of {' and of '.join(refused)}"
-        + (f", that is {_listed(last)} also at θ = 32, which the text excepts." if last else ", as claimed.")
+        f"and the tables allow {_format_numbers(allowed)}, in print 13, 3: Anatomy cannot be made of "
+        f"{' and of '.join(refusals)}"
+        + (
+            f", that is {_format_numbers(refused_at_last)} also at θ = 32, which the text excepts."
+            if refused_at_last
+            else ", as claimed."
+        )
     )
     headings = ("table", "θ", "l", "l by the published share", "the table allows", "possible")
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence, figure)
+    return Outcome(headings, tuple(rows), judge(agreeing), sentence, figure)
 
 
-def _settings(problem: Problem) -> Mapping[str, Setting | None]:
+def _find_settings(problem: Problem) -> Mapping[str, Setting | None]:
     """The best setting of each kind; None where there is none."""
 
-    def found(kind: str) -> Setting | None:
+    def find_setting(kind: str) -> Setting | None:
         try:
             return HEURISTICS[kind](problem)
-        except Blocked:
+        except NoBucketingError:
             return None
 
-    return {**{name: found(kind) for kind, name in NAMES.items()}, OPTIMAL: find_optimal_setting(problem).setting}
+    return {
+        **{name: find_setting(kind) for kind, name in NAMES.items()},
+        OPTIMAL: find_optimal_setting(problem).setting,
+    }
 
 
 Losses = Mapping[tuple[str, int], Mapping[str, Setting | None]]
@@ -90,38 +98,41 @@ Losses = Mapping[tuple[str, int], Mapping[str, Setting | None]]
 def figure7_3(conditions: Conditions) -> Outcome:
     """Information loss of all kinds of buckets."""
     losses: dict[tuple[str, int], Mapping[str, Setting | None]] = {}
-    for census in conditions.steps(BOTH):
-        counts = census.counts(conditions, ROWS)
+    for census in conditions.iter_steps(CENSUSES):
+        counts = census.get_counts(conditions, ROWS)
         for factor in FACTORS:
-            ell = diversity(Fraction(min(counts), sum(counts)), factor)
-            losses[census.name, factor] = {**_settings(posed(counts, factor)), ANATOMY: anatomy_sizes(sum(counts), ell)}
+            ell = compute_diversity(Fraction(min(counts), sum(counts)), factor)
+            losses[census.name, factor] = {
+                **_find_settings(pose_problem(counts, factor)),
+                ANATOMY: make_anatomy_setting(sum(counts), ell),
+            }
     rows = tuple(
         (
             *place,
             kind,
             None if setting is None else setting.loss,
             None if setting is None else setting.information_loss,
-            _ratio(found, kind),
+            _compute_ratio(settings, kind),
         )
-        for place, found in losses.items()
-        for kind, setting in found.items()
+        for place, settings in losses.items()
+        for kind, setting in settings.items()
     )
     anatomy, two, multi = (
-        [ratio for found in losses.values() if (ratio := _ratio(found, kind)) is not None]
+        [ratio for settings in losses.values() if (ratio := _compute_ratio(settings, kind)) is not None]
         for kind in (ANATOMY, NAMES["two"], NAMES["multi"])
     )
-    worst = [_ratio(found, ANATOMY, NAMES["two"]) for found in losses.values()]
-    is_worst = all(each is not None and each > 1 for each in worst)
+    worst = [_compute_ratio(settings, ANATOMY, NAMES["two"]) for settings in losses.values()]
+    is_worst = all(worst_ratio is not None and worst_ratio > 1 for worst_ratio in worst)
     is_near = max(two) <= SLIGHTLY
     sentence = (
         f"Anatomy's sizes lose {min(anatomy):.1f} to {max(anatomy):.1f} times as much information as the optimum, "
         f"{'more' if is_worst else 'not always more'} than two sizes; two sizes are {'' if is_near else 'not '}only "
-        f"slightly above the optimum, but by {_percents(two)}, and top-down by {_percents(multi)} (of the thesis' "
-        "shares only the largest and the smallest are known)."
+        f"slightly above the optimum, but by {_format_percents(two)}, and top-down by {_format_percents(multi)} (of "
+        "the thesis' shares only the largest and the smallest are known)."
     )
     headings = ("table", "θ", "buckets", "loss", "information loss", "times the optimum")
     verdict = Verdict.AGREES if is_worst and is_near else Verdict.CONTRADICTS
-    panels = [_panel(losses, census) for census in BOTH]
+    panels = [_make_panel(losses, census) for census in CENSUSES]
     reading = (
         f"Two sizes lose up to {max(two):.2f} times as much as the optimum, top-down up to {max(multi):.2f} times."
     )
@@ -129,16 +140,16 @@ def figure7_3(conditions: Conditions) -> Outcome:
     return Outcome(headings, rows, verdict, sentence, figure)
 
 
-def _ratio(found: Mapping[str, Setting | None], kind: str, than: str = OPTIMAL) -> float | None:
-    ours, theirs = found[kind], found[than]
+def _compute_ratio(settings: Mapping[str, Setting | None], kind: str, than: str = OPTIMAL) -> float | None:
+    ours, theirs = settings[kind], settings[than]
     return None if ours is None or theirs is None else ours.information_loss / theirs.information_loss
 
 
-def _percents(ratios: Sequence[float]) -> str:
+def _format_percents(ratios: Sequence[float]) -> str:
     return f"{100 * min(ratios) - 100:.1f} to {100 * max(ratios) - 100:.0f}%"
 
 
-def _panel(losses: Losses, census: Census) -> Panel:
+def _make_panel(losses: Losses, census: Census) -> Panel:
     lines = [
         MeasuredLine(
             kind,

@@ -13,12 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from papers.experiment_outcome import Outcome, verdict_of, within
+from papers.experiment_outcome import Outcome, is_within, judge
 from sfumato._request.group_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, least_size
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, compute_least_size
 
 Buckets = Sequence[Sequence[int]]
 """The numbers of the values that each bucket holds."""
@@ -41,17 +41,17 @@ class SmallTable:
     def caps(self) -> tuple[Fraction, ...]:
         """The cap of each value."""
         histogram = Histogram.of(range(len(self.counts)), self.counts)
-        return ShareCap.linear(histogram, self.factor, self.offset).of(histogram.values)
+        return ShareCap.from_shares(histogram, self.factor, self.offset).list_caps(histogram.values)
 
-    def problem(self, smallest: int, largest: int) -> Problem:
+    def make_problem(self, smallest: int, largest: int) -> Problem:
         """What is to be bucketed."""
         return pose(self.counts, self.caps, smallest, largest)
 
-    def floors(self, *sizes: int) -> Integers:
+    def compute_floors(self, *sizes: int) -> Integers:
         """How many records of each value fit into a bucket of each size."""
         return np.array([[int(cap * size) for size in sizes] for cap in self.caps])
 
-    def runs(self) -> list[tuple[str, int]]:
+    def list_runs(self) -> list[tuple[str, int]]:
         """Neighbouring values with the same count: what they are called, and the first."""
         starts = [place for place, count in enumerate(self.counts) if not place or count != self.counts[place - 1]]
         ends = [*starts[1:], len(self.counts)]
@@ -84,29 +84,29 @@ TABLE_5_2 = (
 )
 
 
-def written(setting: Setting) -> str:
+def format_setting(setting: Setting) -> str:
     """Buckets in words, from the smallest on."""
     return ", ".join(f"{count} of {size}" for size, count in setting)
 
 
-def named(places: Sequence[int]) -> str:
+def format_values(places: Sequence[int]) -> str:
     """Values by their numbers."""
     return ", ".join(f"x{place + 1}" for place in places)
 
 
-def as_printed(ours: float | Fraction, printed: str) -> bool:
+def is_as_printed(ours: float | Fraction, printed: str) -> bool:
     """Whether a number is within one of the last printed digit: some are rounded there, some cut off."""
-    return within(float(ours), float(printed), 10.0 ** -_digits(printed))
+    return is_within(float(ours), float(printed), 10.0 ** -_count_digits(printed))
 
 
-def _digits(printed: str) -> int:
+def _count_digits(printed: str) -> int:
     return len(printed.partition(".")[2])
 
 
-def held(buckets: Buckets, values: int) -> list[int]:
+def count_held(buckets: Buckets, values: int) -> list[int]:
     """How many records of each value all buckets together hold."""
-    found = Counter(number - 1 for bucket in buckets for number in bucket)
-    return [found[place] for place in range(values)]
+    value_counts = Counter(number - 1 for bucket in buckets for number in bucket)
+    return [value_counts[place] for place in range(values)]
 
 
 def are_within_caps(buckets: Buckets, caps: Sequence[Fraction]) -> bool:
@@ -116,14 +116,19 @@ def are_within_caps(buckets: Buckets, caps: Sequence[Fraction]) -> bool:
     )
 
 
-def counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[str]) -> Outcome:
+def compare_counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[str]) -> Outcome:
     """Shares and caps beside the printed ones, for each run of equal counts."""
     rows, agreeing, rounded = [], [], []
-    for (name, place), share_said, cap_said in zip(table.runs(), shares, caps, strict=True):
+    for (name, place), printed_share, printed_cap in zip(table.list_runs(), shares, caps, strict=True):
         share, cap = Fraction(table.counts[place], table.total), table.caps[place]
-        rows.append((name, table.counts[place], float(share), share_said, float(cap), cap_said, least_size(cap)))
-        agreeing += [as_printed(share, share_said), as_printed(cap, cap_said)]
-        rounded += [f"{float(each):.{_digits(said)}f}" == said for each, said in ((share, share_said), (cap, cap_said))]
+        rows.append(
+            (name, table.counts[place], float(share), printed_share, float(cap), printed_cap, compute_least_size(cap))
+        )
+        agreeing += [is_as_printed(share, printed_share), is_as_printed(cap, printed_cap)]
+        rounded += [
+            f"{float(number):.{_count_digits(printed)}f}" == printed
+            for number, printed in ((share, printed_share), (cap, printed_cap))
+        ]
     headings = ("values", "records", "share", "share as printed", "cap", "cap as printed", "least bucket")
     off, cut = agreeing.count(False), rounded.count(False)
     sentence = (
@@ -132,4 +137,4 @@ def counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[str
         if not off
         else f"{off} of the {len(agreeing)} shares and caps are not as printed."
     )
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
+    return Outcome(headings, tuple(rows), judge(agreeing), sentence)

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from papers.experiment import Conditions
-from papers.experiment_outcome import Outcome, verdict_of
-from papers.multiple_sized_bucketization.printed_problems import EXAMPLE_13, named, written
+from papers.experiment_outcome import Outcome, judge
+from papers.multiple_sized_bucketization.printed_problems import EXAMPLE_13, format_setting, format_values
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, find_blocking_set, is_valid
@@ -27,23 +27,23 @@ def example12(_: Conditions) -> Outcome:
     room = np.array([[int(cap * size) * buckets for size, buckets in setting] for cap in caps])
     bounds = np.minimum(room, np.array(counts)[:, None])
     sizes = [size * buckets for size, buckets in setting]
-    meets = bool((bounds.sum(axis=1) >= counts).all() and (bounds.sum(axis=0) >= sizes).all())
+    is_met = bool((bounds.sum(axis=1) >= counts).all() and (bounds.sum(axis=0) >= sizes).all())
     blocked = find_blocking_set(pose(counts, caps, 1, 6), setting)
     rows = (
         ("room for each of x1-x10", ", ".join(map(str, room[0])), "0, 0, 5"),
         ("room for x11", ", ".join(map(str, room[-1])), "20, 20, 20"),
-        ("meets the conditions", "yes" if meets else "no", "yes"),
+        ("meets the conditions", "yes" if is_met else "no", "yes"),
         ("can be filled", "no" if blocked else "yes", "no"),
     )
-    agreeing = [ours == said for _, ours, said in rows]
+    agreeing = [ours == printed for _, ours, printed in rows]
     sentence = (
-        f"The conclusion holds: the conditions for two sizes are not enough for three, and {named(blocked[:1])} to "
-        f"{named(blocked[-1:])} block each other; but a value that may fill buckets of 4 alone has room for "
-        f"{room[-1][-1]} and not 20 records in those of 6."
+        "The conclusion holds: the conditions for two sizes are not enough for three, and "
+        f"{format_values(blocked[:1])} to {format_values(blocked[-1:])} block each other; but a value that may fill "
+        f"buckets of 4 alone has room for {room[-1][-1]} and not 20 records in those of 6."
         if agreeing == [True, False, True, True]
         else "The conclusion does not hold."
     )
-    return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
+    return Outcome(("", "ours", "as printed"), rows, judge(agreeing), sentence)
 
 
 PRINTED_ROUNDS = (
@@ -61,41 +61,50 @@ MENDED_ROUNDS = (
 
 def example13(_: Conditions) -> Outcome:
     """Top-down, round by round."""
-    problem = EXAMPLE_13.problem(2, 6)
+    problem = EXAMPLE_13.make_problem(2, 6)
     ours, rows, agreeing = list(generate_rounds(problem)), [], []
     for number in range(max(len(ours), len(PRINTED_ROUNDS))):
-        mine = (written(ours[number]), ours[number].loss) if number < len(ours) else (None, None)
+        our_cells = (format_setting(ours[number]), ours[number].loss) if number < len(ours) else (None, None)
         if number < len(PRINTED_ROUNDS):
-            said, loss = PRINTED_ROUNDS[number]
-            valid = is_valid(problem, said)
-            rows.append((number + 1, *mine, written(said), loss, said.loss, "yes" if valid else "no"))
-            agreeing.append(valid and loss == said.loss)
+            printed_setting, loss = PRINTED_ROUNDS[number]
+            valid = is_valid(problem, printed_setting)
+            rows.append(
+                (
+                    number + 1,
+                    *our_cells,
+                    format_setting(printed_setting),
+                    loss,
+                    printed_setting.loss,
+                    "yes" if valid else "no",
+                )
+            )
+            agreeing.append(valid and loss == printed_setting.loss)
         else:
-            rows.append((number + 1, *mine, None, None, None, None))
+            rows.append((number + 1, *our_cells, None, None, None, None))
     best = find_optimal_setting(problem).setting
     invalid = [str(row[0]) for row in rows if row[-1] == "no"]
-    would = [mended.loss for mended in MENDED_ROUNDS[1:] if is_valid(problem, mended)]
+    mended_losses = [mended.loss for mended in MENDED_ROUNDS[1:] if is_valid(problem, mended)]
     sentence = (
         f"The two sizes of round 1 are {'' if ours[0] == PRINTED_ROUNDS[0][0] else 'not '}as printed and lose "
         f"{ours[0].loss}, not 132; the printed buckets of round {' and '.join(invalid)} break the caps, and with two "
-        f"of 6 in the place of three of 4 they lose {' and '.join(map(str, would))}; in the order of the values "
-        f"top-down ends at {ours[-1].loss}, and the least loss is {best.loss}."
+        f"of 6 in the place of three of 4 they lose {' and '.join(map(str, mended_losses))}; in the order of the "
+        f"values top-down ends at {ours[-1].loss}, and the least loss is {best.loss}."
     )
     headings = ("round", "ours", "loss", "as printed", "loss as printed", "its loss", "meets the caps")
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
+    return Outcome(headings, tuple(rows), judge(agreeing), sentence)
 
 
 def figure6_1(conditions: Conditions) -> Outcome:
     """How top-down splits, in many orders of the values."""
-    problem, orders = EXAMPLE_13.problem(2, 6), conditions.either(300, 3000)
-    generator = conditions.generator(6, 1)
-    found: dict[tuple[int, ...], int] = Counter()
-    for _ in conditions.steps(range(orders)):
+    problem, orders = EXAMPLE_13.make_problem(2, 6), conditions.choose(300, 3000)
+    generator = conditions.make_generator(6, 1)
+    orders_by_losses: dict[tuple[int, ...], int] = Counter()
+    for _ in conditions.iter_steps(range(orders)):
         order = generator.permutation(len(EXAMPLE_13.counts))
-        turned = Problem(problem.counts[order], problem.sizes, problem.floors[order])
-        found[tuple(setting.loss for setting in generate_rounds(turned))] += 1
+        reordered_problem = Problem(problem.counts[order], problem.sizes, problem.floors[order])
+        orders_by_losses[tuple(setting.loss for setting in generate_rounds(reordered_problem))] += 1
     ends: dict[int, int] = Counter()
-    for losses, times in found.items():
+    for losses, times in orders_by_losses.items():
         ends[losses[-1]] += times
     in_order, best = [setting.loss for setting in generate_rounds(problem)], find_optimal_setting(problem).setting.loss
     mended = tuple(setting.loss for setting in MENDED_ROUNDS)
@@ -122,4 +131,4 @@ def figure6_1(conditions: Conditions) -> Outcome:
         + f", and the least loss {best} is {'too' if best in ends else 'not'}."
     )
     headings = ("last loss", "orders", "share of the orders", "as printed")
-    return Outcome(headings, rows, verdict_of([set(ends) == {118}]), sentence, figure)
+    return Outcome(headings, rows, judge([set(ends) == {118}]), sentence, figure)

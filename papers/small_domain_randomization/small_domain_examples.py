@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
+from papers.experiment_outcome import Outcome, Verdict, is_within, judge
 from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.random_draws import Draws
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
@@ -23,15 +23,19 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._randomized_response import uniform
 from sfumato.mechanisms._randomized_response.small_domain import USUAL_MINIMUM
-from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, balance, find_protected_places
+from sfumato.mechanisms._randomized_response.small_domain.balancing import (
+    BalancedGroups,
+    balance,
+    find_protected_places,
+)
 from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
-    error_bound,
+    compute_error_bound,
+    compute_total_variance,
     merge_by_bound,
     merge_by_variance,
     merge_groups,
-    total_variance,
 )
 from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
 from sfumato.mechanisms.mechanism import NoOptions
@@ -42,7 +46,7 @@ PRINTED = 0.05
 """Half of the last printed digit of a percentage."""
 LIMITS = (6, 5, 4, 3)
 """One over the posterior, called L."""
-ASKED: Mapping[str, tuple[tuple[int, ...], Fraction | None]] = {
+REQUESTS: Mapping[str, tuple[tuple[int, ...], Fraction | None]] = {
     "occupations": (LIMITS, None),
     "education": ((10, 8, 6, 4), Fraction(1, 30)),
 }
@@ -50,29 +54,29 @@ ASKED: Mapping[str, tuple[tuple[int, ...], Fraction | None]] = {
 
 
 @dataclass(frozen=True)
-class Planned:
+class PhasedPlan:
     """A table on its way through the phases of the paper."""
 
     posterior: Fraction
     protected: tuple[int, ...]
-    balanced: Balanced
+    balanced: BalancedGroups
     order: tuple[int, ...]
     parts: tuple[Part, ...]
 
     @classmethod
-    def of(cls, counts: Sequence[int], prior: Exact, posterior: Exact) -> Planned:
+    def of(cls, counts: Sequence[int], prior: Exact, posterior: Exact) -> PhasedPlan:
         """Balanced, rearranged and merged."""
         protected = find_protected_places(counts, parse_exact(prior))
         balanced = balance(counts, protected)
-        return cls(parse_exact(posterior), protected, balanced, (), ()).merged(rearrange_groups(balanced.groups))
+        return cls(parse_exact(posterior), protected, balanced, (), ()).merge(rearrange_groups(balanced.groups))
 
-    def merged(self, order: Sequence[int]) -> Planned:
+    def merge(self, order: Sequence[int]) -> PhasedPlan:
         """The same groups in another order, merged."""
         parts = merge_by_bound(self.balanced.groups, order, self.protected, self.posterior, 0)
         return replace(self, order=tuple(order), parts=parts)
 
     @property
-    def whole(self) -> CountedCell:
+    def whole_cell(self) -> CountedCell:
         """The table as one cell: uniform perturbation."""
         return merge_groups(self.balanced.groups, self.protected)
 
@@ -84,60 +88,65 @@ class Planned:
     @property
     def retentions(self) -> list[Fraction]:
         """The chance of each sub-table's coin."""
-        return [part.retention(self.posterior) for part in self.cells]
+        return [part.compute_retention(self.posterior) for part in self.cells]
 
 
 def table1(_: Conditions) -> Outcome:
     """The probabilities of uniform perturbation by the size of the domain, amplification 5."""
     printed = {77: (5, 1), 70: (5, 1), 50: (7, 2), 14: (22, 6), 9: (31, 8), 7: (36, 9), 6: (40, 10), 2: (67, 17)}
     rows, agreeing = [], []
-    for size, (kept, swapped) in printed.items():
-        retention, swap = _uniform(size)
-        rows.append((size, float(100 * retention), kept, float(100 * swap), swapped))
-        agreeing += [round(100 * retention) == kept, round(100 * swap) == swapped]
+    for size, (printed_retention, printed_swap) in printed.items():
+        retention, swap = _compute_uniform(size)
+        rows.append((size, float(100 * retention), printed_retention, float(100 * swap), printed_swap))
+        agreeing += [round(100 * retention) == printed_retention, round(100 * swap) == printed_swap]
     headings = ("values", "p in %", "p as printed", "q in %", "q as printed")
     sentence = f"{agreeing.count(True)} of the {len(agreeing)} percentages are as printed."
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
+    return Outcome(headings, tuple(rows), judge(agreeing), sentence)
 
 
-def _uniform(size: int) -> tuple[Fraction, Fraction]:
+def _compute_uniform(size: int) -> tuple[Fraction, Fraction]:
     """Retention and swap of the product's uniform perturbation with amplification 5."""
     histogram = Histogram.of(range(size), [1] * size)
     plan = uniform.plan(histogram, BreachBound("1/10", "5/14"), NoOptions(), Draws.unsafe_test_key("00" * 32))
-    design = uniform.design(plan)
+    design = uniform.make_design(plan)
     return design.retention, design.swap_probability
 
 
 def large_domains(_: Conditions) -> Outcome:
     """Probabilities for domains of thousands of values (section 1.1)."""
     rows, differing = [], []
-    for name, size, said in (("ICD-9 codes", 15_000, (6.7e-5, 3.3e-4)), ("age and country", 5_390, (1.9e-4, 7.4e-4))):
-        retention, swap = _uniform(size)
-        found = (float(swap), float(retention + swap))
-        rows.append((name, size, found[0], said[0], found[1], said[1], float(retention)))
+    for name, size, printed in (
+        ("ICD-9 codes", 15_000, (6.7e-5, 3.3e-4)),
+        ("age and country", 5_390, (1.9e-4, 7.4e-4)),
+    ):
+        retention, swap = _compute_uniform(size)
+        probabilities = (float(swap), float(retention + swap))
+        rows.append((name, size, probabilities[0], printed[0], probabilities[1], printed[1], float(retention)))
         differing += [
             f"{label} of {name} is {ours:.1e} where {theirs:.1e} is printed"
             + (", which is p alone" if f"{float(retention):.1e}" == f"{theirs:.1e}" else "")
-            for label, ours, theirs in zip(("q", "p + q"), found, said, strict=True)
+            for label, ours, theirs in zip(("q", "p + q"), probabilities, printed, strict=True)
             if f"{ours:.1e}" != f"{theirs:.1e}"
         ]
     headings = ("domain", "values", "q", "q as printed", "p + q", "p + q as printed", "p")
     sentence = (
-        f"{4 - len(differing)} of the 4 numbers are as printed" + "".join(f"; {each}" for each in differing) + "."
+        f"{4 - len(differing)} of the 4 numbers are as printed"
+        + "".join(f"; {difference}" for difference in differing)
+        + "."
     )
-    return Outcome(headings, tuple(rows), verdict_of([not differing]), sentence)
+    return Outcome(headings, tuple(rows), judge([not differing]), sentence)
 
 
 def example1(_: Conditions) -> Outcome:
     """Two sub-tables at (1/3, 2/3), and the table without them."""
-    planned = Planned.of(EXAMPLE, "1/3", "2/3")
+    planned = PhasedPlan.of(EXAMPLE, "1/3", "2/3")
     rows = [
-        (name, part.total, part.domain_size, prior, *_law(prior, part.domain_size), said)
-        for name, part, prior, said in (
+        (name, part.total, part.domain_size, prior, *_compute_probabilities(prior, part.domain_size), printed)
+        for name, part, prior, printed in (
             ("T1", planned.cells[0], planned.cells[0].prior, "1/3, 4, 4/9"),
             ("T2", planned.cells[1], planned.cells[1].prior, "1/6, 10, 2/3"),
-            ("T, at the prior that is asked", planned.whole, Fraction(1, 3), "1/3, 4, 4/13"),
-            ("T, at its largest share as T1 and T2 are", planned.whole, planned.whole.prior, None),
+            ("T, at the prior that is asked", planned.whole_cell, Fraction(1, 3), "1/3, 4, 4/13"),
+            ("T, at its largest share as T1 and T2 are", planned.whole_cell, planned.whole_cell.prior, None),
         )
     ]
     agreeing = [", ".join(map(str, row[3:6])) == row[6] for row in rows[:3]]
@@ -147,10 +156,10 @@ def example1(_: Conditions) -> Outcome:
         f"largest share and the whole at the prior that is asked: at its own largest share, {rows[3][3]}, it has "
         f"amplification {rows[3][4]} and diagonal {rows[3][5]}, from which the gain of the parts would be smaller."
     )
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
+    return Outcome(headings, tuple(rows), judge(agreeing), sentence)
 
 
-def _law(prior: Fraction | None, size: int) -> tuple[Fraction, Fraction]:
+def _compute_probabilities(prior: Fraction | None, size: int) -> tuple[Fraction, Fraction]:
     """The amplification of a table at the posterior 2/3, and the chance that a value of it stays."""
     amplification = BreachBound(prior or Fraction(1, 3), "2/3").amplification
     return amplification, amplification / (size - 1 + amplification)
@@ -158,61 +167,61 @@ def _law(prior: Fraction | None, size: int) -> tuple[Fraction, Fraction]:
 
 def example2(_: Conditions) -> Outcome:
     """Balancing: the initial groups of Example 1."""
-    found = Planned.of(EXAMPLE, "1/3", "2/3").balanced.groups
+    groups = PhasedPlan.of(EXAMPLE, "1/3", "2/3").balanced.groups
     printed = ((6, 6, 6), (4, 0, 0, 4, 4), (2, 2, 0, 0, 0, 2), (0, 0, 0, 1, 0, 1, 1), (0, 0, 0, 0, 0, 0, 0, 1, 1, 1))
-    full = [each + (0,) * (10 - len(each)) for each in printed]
+    full = [group + (0,) * (10 - len(group)) for group in printed]
     rows = tuple(
         (f"g{number + 1}", " ".join(map(str, ours)), " ".join(map(str, theirs)))
-        for number, (ours, theirs) in enumerate(zip(found, full, strict=True))
+        for number, (ours, theirs) in enumerate(zip(groups, full, strict=True))
     )
-    agreeing = [ours == theirs for ours, theirs in zip(found, full, strict=True)]
+    agreeing = [ours == theirs for ours, theirs in zip(groups, full, strict=True)]
     sentence = f"{agreeing.count(True)} of the {len(agreeing)} groups are as printed."
-    return Outcome(("group", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
+    return Outcome(("group", "ours", "as printed"), rows, judge(agreeing), sentence)
 
 
 def example3(_: Conditions) -> Outcome:
     """Rearranging: the order of the groups."""
-    planned = Planned.of(EXAMPLE, "1/3", "2/3")
+    planned = PhasedPlan.of(EXAMPLE, "1/3", "2/3")
     rows = ((" ".join(f"g{number + 1}" for number in planned.order), "g1 g3 g2 g4 g5"),)
     is_same = planned.order == (0, 2, 1, 3, 4)
     orders = list(permutations(planned.order))
-    bounds = {round(error_bound(planned.merged(order).cells, planned.posterior), 9) for order in orders}
+    bounds = {round(compute_error_bound(planned.merge(order).cells, planned.posterior), 9) for order in orders}
     sentence = (
         f"The order is {'' if is_same else 'not '}as printed with our way of breaking ties, which the paper leaves "
         f"open; the {len(orders)} orders have {len(bounds)} different least bounds, from {min(bounds):.3g} to "
         f"{max(bounds):.3g}."
     )
-    return Outcome(("ours", "as printed"), rows, verdict_of([is_same]), sentence)
+    return Outcome(("ours", "as printed"), rows, judge([is_same]), sentence)
 
 
 def example4(_: Conditions) -> Outcome:
     """Merging: which groups become a sub-table, and the bound of the error."""
-    planned = Planned.of(EXAMPLE, "1/3", "2/3")
-    found = ["{" + ", ".join(f"g{number + 1}" for number in part) + "}" for part in planned.parts]
-    bound = error_bound(planned.cells, planned.posterior)
-    rows = (("sub-tables", " ".join(found), "{g1, g3, g2} {g4, g5}"), ("bound", bound, None))
+    planned = PhasedPlan.of(EXAMPLE, "1/3", "2/3")
+    part_names = ["{" + ", ".join(f"g{number + 1}" for number in part) + "}" for part in planned.parts]
+    bound = compute_error_bound(planned.cells, planned.posterior)
+    rows = (("sub-tables", " ".join(part_names), "{g1, g3, g2} {g4, g5}"), ("bound", bound, None))
     agreeing = [planned.parts == ((0, 2, 1), (3, 4))]
     sentence = (
         f"The sub-tables are {'' if agreeing[0] else 'not '}those of print; the bound of the error is {bound:.4f} (no "
         "number is printed)."
     )
-    return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
+    return Outcome(("", "ours", "as printed"), rows, judge(agreeing), sentence)
 
 
 def table2(conditions: Conditions) -> Outcome:
     """Retention at four posteriors on 300,000 occupations."""
     up, pp = (2.9, 4.0, 5.9, 9.4), (9.0, 12.3, 17.3, 25.7)
-    counts = conditions.tables.counts("occupations", 300_000, conditions.seed)
+    counts = conditions.tables.get_counts("occupations", 300_000, conditions.seed)
     prior = max(Fraction(PRIOR), Fraction(max(counts), sum(counts)))  # a value above the prior is not protected
     rows, ours = [], []
     for limit, whole, parts in zip(LIMITS, up, pp, strict=True):
-        planned = Planned.of(counts, prior, Fraction(1, limit))
-        alone = 100 * float(planned.whole.retention(planned.posterior))
+        planned = PhasedPlan.of(counts, prior, Fraction(1, limit))
+        alone = 100 * float(planned.whole_cell.compute_retention(planned.posterior))
         divided = 100 * float(mean(planned.retentions))
         rows.append((limit, alone, whole, divided, parts, divided / alone))
         ours.append((alone, divided))
-    differences = [abs(alone - said) for (alone, _), said in zip(ours, up, strict=True)]
-    differences += [abs(divided - said) for (_, divided), said in zip(ours, pp, strict=True)]
+    differences = [abs(alone - printed) for (alone, _), printed in zip(ours, up, strict=True)]
+    differences += [abs(divided - printed) for (_, divided), printed in zip(ours, pp, strict=True)]
     figure = draw_lines(
         "How often the coin keeps a value",
         Axis("L, one over the posterior"),
@@ -231,7 +240,7 @@ def table2(conditions: Conditions) -> Outcome:
         "as UP, in print 3.1 to 2.7 times; the table is another (its largest share is "
         f"{format_percent(max(counts) / sum(counts))}, and of CENSUS only the largest and the smallest are published)."
     )
-    verdict = verdict_of([each <= PRINTED for each in differences])
+    verdict = judge([difference <= PRINTED for difference in differences])
     return Outcome(headings, tuple(rows), verdict, sentence, figure)
 
 
@@ -245,26 +254,39 @@ def table3(conditions: Conditions) -> Outcome:
         500_000: (20, 12, 18.4, 2.8),
     }
     rows, agreeing = [], []
-    for records, said in conditions.steps(printed.items()):
-        counts = conditions.tables.counts("occupations", records, conditions.seed)
+    for records, printed_row in conditions.iter_steps(printed.items()):
+        counts = conditions.tables.get_counts("occupations", records, conditions.seed)
         prior = max(Fraction(PRIOR), Fraction(max(counts), sum(counts)))
-        planned = Planned.of(counts, prior, "1/6")
+        planned = PhasedPlan.of(counts, prior, "1/6")
         sizes = mean(part.domain_size for part in planned.cells)
-        amplifications = [part.amplification(planned.posterior) for part in planned.cells]
-        amplified = float(mean(each for each in amplifications if each is not None))
+        amplifications = [part.compute_amplification(planned.posterior) for part in planned.cells]
+        amplified = float(mean(amplification for amplification in amplifications if amplification is not None))
         groups = len(planned.balanced.groups)
-        rows.append((records, groups, said[0], len(planned.cells), said[1], float(sizes), said[2], amplified, said[3]))
-        agreeing.append(within(groups, said[0], 1) and within(amplified, said[3], 0.25))
+        rows.append(
+            (
+                records,
+                groups,
+                printed_row[0],
+                len(planned.cells),
+                printed_row[1],
+                float(sizes),
+                printed_row[2],
+                amplified,
+                printed_row[3],
+            )
+        )
+        agreeing.append(is_within(groups, printed_row[0], 1) and is_within(amplified, printed_row[3], 0.25))
     headings = ("records", "t", "printed", "k", "printed", "mean m", "printed", "mean amplification", "printed")
     sentence = (
         "The number of initial groups (t) and the mean amplification are those of print or next to them; the number "
         "of sub-tables (k) depends on how ties of the order are broken, which the paper leaves open."
         if all(agreeing)
         else f"From other shares than those of CENSUS come {rows[0][1]} to {rows[-1][1]} groups (print: 17 to 20) and "
-        f"a mean amplification of {_range([row[7] for row in rows])} (print: 2.6 to 2.8); the number of sub-tables "
+        f"a mean amplification of {_format_range([row[7] for row in rows])} (print: 2.6 to 2.8); the number of "
+        "sub-tables "
         "depends on the order besides, which the paper leaves open."
     )
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
+    return Outcome(headings, tuple(rows), judge(agreeing), sentence)
 
 
 def example6(conditions: Conditions) -> Outcome:
@@ -274,25 +296,25 @@ def example6(conditions: Conditions) -> Outcome:
 
 def figure11(_: Conditions) -> Outcome:
     """Balancing, iteration by iteration (the thesis' Example 6 and Figure 11)."""
-    balanced = Planned.of(EXAMPLE, "1/3", "2/3").balanced
+    balanced = PhasedPlan.of(EXAMPLE, "1/3", "2/3").balanced
     printed = ("42, 12, 6, 5, 8, 6", "24, 6, 4, 3, 5, 4", "..., 2", "6, 1, 1, 1, 1, 1", "3, 1, 1, 0, 1, 1")
-    left: tuple[int, ...] = EXAMPLE
-    rows, agreeing, lefts = [], [], [left]
-    for number, (group, said) in enumerate(zip(balanced.groups, printed, strict=True)):
-        ranked, width = (*sorted(left, reverse=True), 0), balanced.balance
+    remaining: tuple[int, ...] = EXAMPLE
+    rows, agreeing, remaining_by_step = [], [], [remaining]
+    for number, (group, printed_row) in enumerate(zip(balanced.groups, printed, strict=True)):
+        ranked, width = (*sorted(remaining, reverse=True), 0), balanced.balance
         first, last, following = ranked[0], ranked[width - 1], ranked[width]
-        spread = Fraction(sum(left), width) - max(first - last, following)
-        found = (sum(left), first, last, following, spread, max(group))
-        rows.append((number + 1, *found, said, " ".join(map(str, left)), " ".join(map(str, group))))
-        agreeing.append(", ".join(map(str, found)).endswith(said.removeprefix("...")))
-        left = tuple(count - taken for count, taken in zip(left, group, strict=True))
-        lefts.append(left)
+        spread = Fraction(sum(remaining), width) - max(first - last, following)
+        step_numbers = (sum(remaining), first, last, following, spread, max(group))
+        rows.append((number + 1, *step_numbers, printed_row, " ".join(map(str, remaining)), " ".join(map(str, group))))
+        agreeing.append(", ".join(map(str, step_numbers)).endswith(printed_row.removeprefix("...")))
+        remaining = tuple(count - group_count for count, group_count in zip(remaining, group, strict=True))
+        remaining_by_step.append(remaining)
     figure = draw_lines(
         "What is left of each value as balancing goes on",
         Axis("iterations done"),
         Axis("records"),
         [
-            MeasuredLine(f"x{place + 1}", tuple((done, each[place]) for done, each in enumerate(lefts)))
+            MeasuredLine(f"x{place + 1}", tuple((done, counts[place]) for done, counts in enumerate(remaining_by_step)))
             for place in range(len(EXAMPLE))
         ],
         reading=f"After {len(rows)} iterations nothing is left of {sum(EXAMPLE)} records.",
@@ -304,48 +326,56 @@ def figure11(_: Conditions) -> Outcome:
         if all(agreeing)
         else f"{agreeing.count(False)} of the {len(rows)} iterations have other numbers than print."
     )
-    return Outcome((*headings, "left", "group"), tuple(rows), verdict_of(agreeing), sentence, figure)
+    return Outcome((*headings, "left", "group"), tuple(rows), judge(agreeing), sentence, figure)
 
 
 def example7(_: Conditions) -> Outcome:
     """Balancing where not all values are protected (the thesis' Example 7)."""
-    planned = Planned.of(EXAMPLE, "1/4", "2/3")
+    planned = PhasedPlan.of(EXAMPLE, "1/4", "2/3")
     poured = [group[0] for group in planned.balanced.groups]
     rows = tuple(
-        (f"g{number + 1}", " ".join(map(str, group)), said)
-        for number, (group, said) in enumerate(zip(planned.balanced.groups, (6, 3, 1, 2), strict=True))
+        (f"g{number + 1}", " ".join(map(str, group)), printed)
+        for number, (group, printed) in enumerate(zip(planned.balanced.groups, (6, 3, 1, 2), strict=True))
     )
     is_same = poured == [6, 3, 1, 2]
     sentence = (
         f"The twelve records of the value that is not protected are {'' if is_same else 'not '}poured over the groups "
         "as printed."
     )
-    return Outcome(("group", "ours", "records of x1 as printed"), rows, verdict_of([is_same]), sentence)
+    return Outcome(("group", "ours", "records of x1 as printed"), rows, judge([is_same]), sentence)
 
 
 def beyond(conditions: Conditions) -> Outcome:
     """What merging by the exact variance gains at the same bound, on both tables of the paper."""
     rows: list[tuple[Any, ...]] = []
-    for name, (limits, prior) in ASKED.items():
-        counts = conditions.tables.counts(name, 300_000, conditions.seed)
+    for name, (limits, prior) in REQUESTS.items():
+        counts = conditions.tables.get_counts(name, 300_000, conditions.seed)
         least = prior or max(Fraction(PRIOR), Fraction(max(counts), sum(counts)))
-        rows += [(name, limit, *_by_merging(Planned.of(counts, least, Fraction(1, limit)))) for limit in limits]
+        rows += [(name, limit, *_compare_merging(PhasedPlan.of(counts, least, Fraction(1, limit)))) for limit in limits]
     names = ("by variance", "as in the paper", "undivided")
-    drawn = [row for row in rows if row[0] == "education"]
+    education_rows = [row for row in rows if row[0] == "education"]
     figure = draw_lines(
         "Standard error of the count of a level of education, all at one bound",
         Axis("L, one over the posterior"),
         Axis("records, of 300,000", is_logarithmic=True),
-        [MeasuredLine(name, tuple((row[1], row[2 + place]) for row in drawn)) for place, name in enumerate(names)],
-        reading=f"At L = {drawn[0][1]}: {drawn[0][2]:.0f} records by variance, {drawn[0][3]:.0f} as in the paper.",
+        [
+            MeasuredLine(name, tuple((row[1], row[2 + place]) for row in education_rows))
+            for place, name in enumerate(names)
+        ],
+        reading=(
+            f"At L = {education_rows[0][1]}: {education_rows[0][2]:.0f} records by variance, "
+            f"{education_rows[0][3]:.0f} as in the paper."
+        ),
     )
-    told = (f"{_range([row[2] / row[3] for row in rows if row[0] == name])} on {name}" for name in ASKED)
+    ratio_texts = (
+        f"{_format_range([row[2] / row[3] for row in rows if row[0] == name])} on {name}" for name in REQUESTS
+    )
     lower = [row for row in rows if row[2] < row[3] and row[6] > row[7]]
     sentence = (
         "Merging the same groups by the exact variance, at the same bound and for the same attacker, has a standard "
-        f"error of {' and '.join(told)} times that of the paper's cells, and of "
-        f"{_range([row[2] / row[4] for row in rows])} times that of the undivided table; no cell of it has fewer than "
-        f"{USUAL_MINIMUM:,} records, and of the paper's the smallest has {min(row[5] for row in rows):,}. "
+        f"error of {' and '.join(ratio_texts)} times that of the paper's cells, and of "
+        f"{_format_range([row[2] / row[4] for row in rows])} times that of the undivided table; no cell of it has "
+        f"fewer than {USUAL_MINIMUM:,} records, and of the paper's the smallest has {min(row[5] for row in rows):,}. "
         f"In {len(lower)} of {len(rows)} cases the error is lower though the paper's bound of it is higher."
     )
     errors = tuple(f"error, {name}" for name in names)
@@ -353,20 +383,27 @@ def beyond(conditions: Conditions) -> Outcome:
     return Outcome(headings, tuple(rows), Verdict.BEYOND, sentence, figure)
 
 
-def _by_merging(planned: Planned) -> tuple[float, float, float, int, float, float]:
+def _compare_merging(planned: PhasedPlan) -> tuple[float, float, float, int, float, float]:
     """The error of a value's count by variance, by the paper and undivided; its smallest cell; and both bounds."""
     groups, protected, posterior = planned.balanced.groups, planned.protected, planned.posterior
     parts = merge_by_variance(groups, protected, posterior, USUAL_MINIMUM)
     merged = [merge_groups([groups[number] for number in part], protected) for part in parts]
     ours, theirs, whole = (
-        (total_variance(each, posterior) / planned.whole.domain_size) ** 0.5
-        for each in (merged, planned.cells, [planned.whole])
+        (compute_total_variance(cells, posterior) / planned.whole_cell.domain_size) ** 0.5
+        for cells in (merged, planned.cells, [planned.whole_cell])
     )
-    smallest = min(each.total for each in planned.cells)
-    return ours, theirs, whole, smallest, error_bound(merged, posterior), error_bound(planned.cells, posterior)
+    smallest = min(cells.total for cells in planned.cells)
+    return (
+        ours,
+        theirs,
+        whole,
+        smallest,
+        compute_error_bound(merged, posterior),
+        compute_error_bound(planned.cells, posterior),
+    )
 
 
-def _range(numbers: Sequence[float]) -> str:
+def _format_range(numbers: Sequence[float]) -> str:
     low, high = f"{min(numbers):.2f}", f"{max(numbers):.2f}"
     return low if low == high else f"{low} to {high}"
 

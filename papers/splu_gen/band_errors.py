@@ -9,17 +9,17 @@ import numpy as np
 
 from papers.experiment import Conditions
 from papers.experiment_outcome import Verdict
-from papers.measured_errors import REPEATS, Errors, mean_errors
-from papers.query_pools import Band, between
-from papers.splu_gen.query_trials import QueriedTable, answers
+from papers.measured_errors import REPEATS, MeanError, compute_mean_error
+from papers.query_pools import Band, make_bands_between
+from papers.splu_gen.query_trials import QueriedTable, collect_answers
 from sfumato._figures.figure import Figure
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato._figures.number_format import format_percent, format_quantity
 
 DEFAULT = 5
 """The group size of the paper's comparisons on CENSUS."""
-PERCENT = "mean relative error in %"
-ACROSS = Axis("group size")
+PERCENT_LABEL = "mean relative error in %"
+GROUP_SIZE_AXIS = Axis("group size")
 CENSUS_SHARES = ("0.5%", "1%", "2%", "3%", "4%", "5%")
 
 
@@ -30,65 +30,71 @@ class BandError:
     group_size: int
     band: Band
     name: str
-    errors: Errors
+    errors: MeanError
 
 
 @dataclass(frozen=True)
 class BandErrors:
     """What was found in an experiment."""
 
-    found: Sequence[BandError]
+    errors: Sequence[BandError]
 
-    def error(self, name: str, group_size: int, band: Band | None = None) -> float:
+    def find_error(self, name: str, group_size: int, band: Band | None = None) -> float:
         """The mean error of a contestant; nan where nothing was measured."""
-        for each in self.found:
-            if (each.name, each.group_size) == (name, group_size) and band in (None, each.band):
-                return each.errors.mean
+        for band_error in self.errors:
+            if (band_error.name, band_error.group_size) == (name, group_size) and band in (None, band_error.band):
+                return band_error.errors.mean
         return np.nan
 
     @property
     def names(self) -> list[str]:
         """The contestants in order."""
-        return list(dict.fromkeys(each.name for each in self.found))
+        return list(dict.fromkeys(band_error.name for band_error in self.errors))
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:
         """The table."""
         return tuple(
-            (each.group_size, each.band.words, each.name, each.errors.percent, 100 * each.errors.standard_error)
-            for each in self.found
+            (
+                band_error.group_size,
+                band_error.band.label,
+                band_error.name,
+                band_error.errors.percent,
+                100 * band_error.errors.standard_error,
+            )
+            for band_error in self.errors
         )
 
-    def by_group_size(self, heading: str, reading: str, band: Band | None = None) -> Figure:
+    def draw_by_group_size(self, heading: str, reading: str, band: Band | None = None) -> Figure:
         """A line for each contestant over the size of groups."""
         lines = [
             MeasuredLine(
                 name,
                 tuple(
-                    (each.group_size, each.errors.percent)
-                    for each in self.found
-                    if each.name == name and band in (None, each.band)
+                    (band_error.group_size, band_error.errors.percent)
+                    for band_error in self.errors
+                    if band_error.name == name and band in (None, band_error.band)
                 ),
             )
             for name in self.names
         ]
-        return draw_lines(heading, ACROSS, Axis(PERCENT, is_logarithmic=True), lines, reading=reading)
+        return draw_lines(heading, GROUP_SIZE_AXIS, Axis(PERCENT_LABEL, is_logarithmic=True), lines, reading=reading)
 
-    def by_band(self, heading: str, reading: str, rows: int) -> Figure:
+    def draw_by_band(self, heading: str, reading: str, rows: int) -> Figure:
         """A line for each contestant over the selectivity, drawn in the middle of each band."""
         lines = [
             MeasuredLine(
                 name,
                 tuple(
-                    (50 * (each.band.least + (each.band.below or rows)) / rows, each.errors.percent)
-                    for each in self.found
-                    if each.name == name
+                    (50 * (band_error.band.least + (band_error.band.below or rows)) / rows, band_error.errors.percent)
+                    for band_error in self.errors
+                    if band_error.name == name
                 ),
             )
             for name in self.names
         ]
         across = Axis("records that a query finds, in %")
-        return draw_lines(heading, across, Axis(PERCENT, is_logarithmic=True), lines, reading=reading)
+        return draw_lines(heading, across, Axis(PERCENT_LABEL, is_logarithmic=True), lines, reading=reading)
 
 
 HEADINGS = ("group size", "true counts", "method", "error in %", "standard error")
@@ -98,46 +104,53 @@ def measure(
     conditions: Conditions, trial: QueriedTable, group_size: int, names: Sequence[str], bands: Sequence[Band]
 ) -> list[BandError]:
     """The errors of some contestants in some bands."""
-    tries = [answers(conditions, trial, group_size, number, names) for number in range(conditions.either(1, REPEATS))]
+    answers_by_repeat = [
+        collect_answers(conditions, trial, group_size, number, names) for number in range(conditions.choose(1, REPEATS))
+    ]
     return [
-        BandError(group_size, band, name, mean_errors(trial.pool, [each[name] for each in tries], band))
+        BandError(
+            group_size,
+            band,
+            name,
+            compute_mean_error(trial.pool, [repeat_answers[name] for repeat_answers in answers_by_repeat], band),
+        )
         for band in bands
         for name in names
     ]
 
 
-def everything(shares: Sequence[str], rows: int) -> Band:
+def make_whole_band(shares: Sequence[str], rows: int) -> Band:
     """From the first share to the last."""
-    (band,) = between(rows, shares[0], shares[-1])
+    (band,) = make_bands_between(rows, shares[0], shares[-1])
     return band
 
 
-def verdict(conditions: Conditions, *claims: bool, is_near: bool = True) -> Verdict:
+def judge_claims(conditions: Conditions, *claims: bool, is_near: bool = True) -> Verdict:
     """A claim about large tables is not refuted by a small one; and that numbers of other data are not near differs."""
     if all(claims):
         return Verdict.AGREES if is_near else Verdict.DIFFERS
-    return conditions.either(Verdict.DIFFERS, Verdict.CONTRADICTS)
+    return conditions.choose(Verdict.DIFFERS, Verdict.CONTRADICTS)
 
 
-def extent(conditions: Conditions, trial: QueriedTable) -> str:
+def describe_extent(conditions: Conditions, trial: QueriedTable) -> str:
     """That it is a quick run, if it is."""
-    return conditions.either(f"in a quick run of {format_quantity(trial.table.rows)} records, ", "")
+    return conditions.choose(f"in a quick run of {format_quantity(trial.table.rows)} records, ", "")
 
 
-def sentence_of(words: str) -> str:
+def capitalize(text: str) -> str:
     """With a capital, whatever it begins with."""
-    return words[:1].upper() + words[1:]
+    return text[:1].upper() + text[1:]
 
 
-def reading(found: BandErrors, size: int) -> str:
+def describe_range(band_errors: BandErrors, size: int) -> str:
     """Who has the least and the largest error."""
-    errors = {name: found.error(name, size) for name in found.names}
+    errors = {name: band_errors.find_error(name, size) for name in band_errors.names}
     least, most = (choose(errors, key=lambda name: errors[name]) for choose in (min, max))
     ends = (f"{format_percent(errors[name])} ({name})" for name in (least, most))
     return f"In groups of {size} the errors go from {' to '.join(ends)}."
 
 
-def listed(sizes: Sequence[int]) -> str:
+def format_sizes(sizes: Sequence[int]) -> str:
     """Group sizes in a sentence."""
     if len(sizes) > 2 and list(sizes) == list(range(sizes[0], sizes[-1] + 1)):  # noqa: PLR2004
         return f"{sizes[0]} to {sizes[-1]}"

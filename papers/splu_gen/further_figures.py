@@ -16,13 +16,13 @@ from papers.splu_gen.band_errors import (
     HEADINGS,
     BandError,
     BandErrors,
-    everything,
-    extent,
-    listed,
+    capitalize,
+    describe_extent,
+    describe_range,
+    format_sizes,
+    judge_claims,
+    make_whole_band,
     measure,
-    reading,
-    sentence_of,
-    verdict,
 )
 from papers.splu_gen.query_trials import (
     BY_ORDER,
@@ -31,8 +31,8 @@ from papers.splu_gen.query_trials import (
     PRINTED,
     SHRUNK,
     QueriedTable,
+    count_ours,
     iterate,
-    ours,
 )
 from sfumato._figures.number_format import format_percent, format_quantity
 from sfumato._query.estimate import Estimates
@@ -45,7 +45,7 @@ INTERVALS = 10
 TWO_SHARES = ("0.1%", "0.7%")
 
 
-def with_age_groups(sample: TableSample) -> TableSample:
+def group_ages(sample: TableSample) -> TableSample:
     """Age in ten intervals of about as many records each, as the paper has it; "90 and more" is 90."""
     try:
         ages = sample.table["Age"].cast(pa.string()).combine_chunks().dictionary_encode()
@@ -61,35 +61,48 @@ def with_age_groups(sample: TableSample) -> TableSample:
 
 def figure12(conditions: Conditions) -> Outcome:
     """Two sensitive columns, age and occupation, against the group size."""
-    rows = conditions.either(10_000, 100_000)
-    sample = with_age_groups(conditions.tables.get("occupations", rows, conditions.seed))
-    band, single = everything(TWO_SHARES, rows), everything(CENSUS_SHARES, rows)
-    two = QueriedTable.of_two(conditions, sample, "Age", band, conditions.either(100, 1000))
-    one = QueriedTable.of(conditions, sample, single, conditions.either(100, 1000))
-    sizes, found = conditions.either((2, 8), (2, 3, 5, 8)), []
-    alone: dict[int, BandError] = {}
-    for size in conditions.steps(sizes):
-        found += measure(conditions, two, size, (PRINTED, OURS, DBR), [band])
-        alone |= {each.group_size: each for each in measure(conditions, one, size, (PRINTED,), [single])}
-    shown = BandErrors([*found, *(replace(each, name="printed, one column") for each in alone.values())])
-    pairs = {size: (shown.error(PRINTED, size), alone[size].errors.mean) for size in alone}
-    matched = [size for size, (both, only) in pairs.items() if both <= 1.25 * only]
+    rows = conditions.choose(10_000, 100_000)
+    sample = group_ages(conditions.tables.get_sample("occupations", rows, conditions.seed))
+    band, single = make_whole_band(TWO_SHARES, rows), make_whole_band(CENSUS_SHARES, rows)
+    two = QueriedTable.from_two_columns(conditions, sample, "Age", band, conditions.choose(100, 1000))
+    one = QueriedTable.of(conditions, sample, single, conditions.choose(100, 1000))
+    sizes, two_column_errors = conditions.choose((2, 8), (2, 3, 5, 8)), []
+    one_column_errors: dict[int, BandError] = {}
+    for size in conditions.iter_steps(sizes):
+        two_column_errors += measure(conditions, two, size, (PRINTED, OURS, DBR), [band])
+        one_column_errors |= {
+            band_error.group_size: band_error for band_error in measure(conditions, one, size, (PRINTED,), [single])
+        }
+    band_errors = BandErrors(
+        [
+            *two_column_errors,
+            *(replace(band_error, name="printed, one column") for band_error in one_column_errors.values()),
+        ]
+    )
+    pairs = {
+        size: (band_errors.find_error(PRINTED, size), one_column_errors[size].errors.mean) for size in one_column_errors
+    }
+    matching_sizes = [size for size, (both, only) in pairs.items() if both <= 1.25 * only]
     last = sizes[-1]
-    is_lost = shown.error(OURS, last) > shown.error(DBR, last)
-    sentence = sentence_of(
-        f"{extent(conditions, two)}the printed iteration has {format_percent(pairs[sizes[0]][0])} for two columns and "
-        f"{format_percent(pairs[sizes[0]][1])} for one in groups of {sizes[0]}, {format_percent(pairs[last][0])} and "
-        f"{format_percent(pairs[last][1])} in groups of {last}, and matches one column to a quarter "
-        + (f"in groups of {listed(matched)}" if matched else "at no group size")
-        + f"; values drawn afresh, each column for itself, have {format_percent(shown.error(DBR, last))}, and "
-        f"counted without bias the error is {format_percent(shown.error(OURS, sizes[0]))} and "
-        f"{format_percent(shown.error(OURS, last))}"
+    is_lost = band_errors.find_error(OURS, last) > band_errors.find_error(DBR, last)
+    sentence = capitalize(
+        f"{describe_extent(conditions, two)}the printed iteration has {format_percent(pairs[sizes[0]][0])} for two "
+        f"columns and {format_percent(pairs[sizes[0]][1])} for one in groups of {sizes[0]}, "
+        f"{format_percent(pairs[last][0])} and {format_percent(pairs[last][1])} in groups of {last}, and matches one "
+        "column to a quarter "
+        + (f"in groups of {format_sizes(matching_sizes)}" if matching_sizes else "at no group size")
+        + "; values drawn afresh, each column for itself, have "
+        f"{format_percent(band_errors.find_error(DBR, last))}, and "
+        f"counted without bias the error is {format_percent(band_errors.find_error(OURS, sizes[0]))} and "
+        f"{format_percent(band_errors.find_error(OURS, last))}"
         + (": groups that large tell less of how columns go together than is lost by noise." if is_lost else ".")
     )
-    figure = shown.by_group_size(
-        "Error of counts of two sensitive values, 0.1% to 0.7% of the records", reading(shown, last)
+    figure = band_errors.draw_by_group_size(
+        "Error of counts of two sensitive values, 0.1% to 0.7% of the records", describe_range(band_errors, last)
     )
-    return Outcome(HEADINGS, shown.rows, verdict(conditions, len(matched) == len(sizes)), sentence, figure)
+    return Outcome(
+        HEADINGS, band_errors.rows, judge_claims(conditions, len(matching_sizes) == len(sizes)), sentence, figure
+    )
 
 
 # ---------------------------------------------------------------------------------------------- costs, and what is ours
@@ -97,63 +110,70 @@ def figure12(conditions: Conditions) -> Outcome:
 
 def section6_5(conditions: Conditions) -> Outcome:
     """How many rounds the iteration takes for two sensitive columns, and how long."""
-    rows = conditions.either(10_000, 100_000)
-    sample = with_age_groups(conditions.tables.get("occupations", rows, conditions.seed))
-    trial = QueriedTable.of_two(conditions, sample, "Age", everything(TWO_SHARES, rows), conditions.either(100, 1000))
-    found: list[tuple[int, float, float, int, float, float]] = []
-    for size in conditions.steps(conditions.either((2, 5), (2, 3, 5, 8))):
+    rows = conditions.choose(10_000, 100_000)
+    sample = group_ages(conditions.tables.get_sample("occupations", rows, conditions.seed))
+    trial = QueriedTable.from_two_columns(
+        conditions, sample, "Age", make_whole_band(TWO_SHARES, rows), conditions.choose(100, 1000)
+    )
+    times: list[tuple[int, float, float, int, float, float]] = []
+    for size in conditions.iter_steps(conditions.choose((2, 5), (2, 3, 5, 8))):
         began = time.process_time()
         _, rounds = iterate(conditions, trial, size, 0)
         between_both = time.process_time()
-        ours(conditions, trial, size, 0)
+        count_ours(conditions, trial, size, 0)
         ended = time.process_time()
-        each = 1000 / len(trial.pool)
-        found.append(
+        milliseconds_factor = 1000 / len(trial.pool)
+        times.append(
             (
                 size,
                 float(np.median(rounds)),
                 float(rounds.mean()),
                 int(rounds.max()),
-                each * (between_both - began),
-                each * (ended - between_both),
+                milliseconds_factor * (between_both - began),
+                milliseconds_factor * (ended - between_both),
             )
         )
-    medians, means = [row[1] for row in found], [row[2] for row in found]
+    medians, means = [row[1] for row in times], [row[2] for row in times]
     holds = min(medians) <= 16 <= max(medians) and min(means) <= 325 <= max(means)  # noqa: PLR2004 - as printed
-    sentence = sentence_of(
-        f"{extent(conditions, trial)}the iteration stops after {format_quantity(min(medians))} to "
+    sentence = capitalize(
+        f"{describe_extent(conditions, trial)}the iteration stops after {format_quantity(min(medians))} to "
         f"{format_quantity(max(medians))} rounds in the median and {format_quantity(min(means))} to "
-        f"{format_quantity(max(means))} on average, by the group size (in "
-        f"print 16 and 325 for one that is not named): where a count dies out the rule of 1% never holds, and ours "
-        f"were cut at {format_quantity(max(row[3] for row in found))}."
+        f"{format_quantity(max(means))} on average, by the group size (in print 16 and 325 for one that is not "
+        "named): where a count dies out the rule of 1% never holds, and ours were cut at "
+        f"{format_quantity(max(row[3] for row in times))}."
     )
     headings = ("group size", "median rounds", "mean rounds", "most", "ms a query, printed", "ms a query, ours")
-    return Outcome(headings, tuple(found), Verdict.AGREES if holds else Verdict.DIFFERS, sentence)
+    return Outcome(headings, tuple(times), Verdict.AGREES if holds else Verdict.DIFFERS, sentence)
 
 
 def beyond(conditions: Conditions) -> Outcome:
     """Large counts at the same group size, and so at the same promise: printed, and ours."""
-    rows = conditions.either(20_000, 100_000)
-    sample = conditions.tables.get("occupations", rows, conditions.seed)
-    band = everything(CENSUS_SHARES, rows)
-    trial = QueriedTable.of(conditions, sample, band, conditions.either(40, 300))
-    sizes, found, held = conditions.either((2, 10), (2, 3, 5, 8, 10)), [], []
-    for size in conditions.steps(sizes):
-        found += measure(conditions, trial, size, (PRINTED, BY_ORDER, OURS, SHRUNK), [band])
-        low, high = Estimates(ours(conditions, trial, size, 0), "", "").interval(DEFAULT_LEVEL)
-        held.append(float(((low <= trial.pool.truths) & (trial.pool.truths <= high)).mean()))
-    shown = BandErrors(found)
-    gains = {name: [shown.error(name, size) / shown.error(PRINTED, size) for size in sizes] for name in (OURS, SHRUNK)}
+    rows = conditions.choose(20_000, 100_000)
+    sample = conditions.tables.get_sample("occupations", rows, conditions.seed)
+    band = make_whole_band(CENSUS_SHARES, rows)
+    trial = QueriedTable.of(conditions, sample, band, conditions.choose(40, 300))
+    sizes, band_errors, coverages = conditions.choose((2, 10), (2, 3, 5, 8, 10)), [], []
+    for size in conditions.iter_steps(sizes):
+        band_errors += measure(conditions, trial, size, (PRINTED, BY_ORDER, OURS, SHRUNK), [band])
+        low, high = Estimates(count_ours(conditions, trial, size, 0), "", "").interval(DEFAULT_LEVEL)
+        coverages.append(float(((low <= trial.pool.truths) & (trial.pool.truths <= high)).mean()))
+    all_errors = BandErrors(band_errors)
+    gains = {
+        name: [all_errors.find_error(name, size) / all_errors.find_error(PRINTED, size) for size in sizes]
+        for name in (OURS, SHRUNK)
+    }
     first, last = sizes[0], sizes[-1]
-    sentence = sentence_of(
-        f"{extent(conditions, trial)}at the same group size, and so at the same promise, ours has "
+    sentence = capitalize(
+        f"{describe_extent(conditions, trial)}at the same group size, and so at the same promise, ours has "
         f"{gains[OURS][0]:.2g} of the printed error in groups of {first} and {gains[OURS][-1]:.2g} in groups of "
         f"{last}, shrunk (biased, without an interval) {gains[SHRUNK][0]:.2g} and {gains[SHRUNK][-1]:.2g}; and "
-        f"{format_percent(min(held))} to {format_percent(max(held))} of the 95% intervals hold the truth, where the "
-        "paper has none."
+        f"{format_percent(min(coverages))} to {format_percent(max(coverages))} of the 95% intervals hold the truth, "
+        "where the paper has none."
     )
-    figure = shown.by_group_size("Error of large counts at the same promise", reading(shown, last))
-    return Outcome(HEADINGS, shown.rows, Verdict.BEYOND, sentence, figure)
+    figure = all_errors.draw_by_group_size(
+        "Error of large counts at the same promise", describe_range(all_errors, last)
+    )
+    return Outcome(HEADINGS, all_errors.rows, Verdict.BEYOND, sentence, figure)
 
 
 FURTHER = (

@@ -16,10 +16,10 @@ from typing import cast
 import numpy as np
 
 from papers.baselines import distribution_based
-from papers.coded_table import CodedTable, ColumnCodes, Taken
+from papers.coded_table import CodedTable, CodesByColumn, ColumnCodes
 from papers.experiment import Conditions
 from papers.experiment_tables import TableSample
-from papers.query_pools import Band, Pool, within
+from papers.query_pools import Band, Pool, draw_band_pool
 from sfumato._comparison.comparison_baselines import compute_laplace_scale
 from sfumato._core.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato._core.cell_values import Scalar
@@ -39,12 +39,12 @@ PRINTED, BY_ORDER, OURS, SHRUNK = "printed", "printed, ties by order", "ours", "
 ANATOMY, INVERTED, DBR = "Anatomy", "Anatomy, inverted", "DBR"
 LAPLACE = {"Laplace ln 2": math.log(2), "Laplace ln 3": math.log(3)}
 CONSTANT, GUESS = "always 2", 2
-CREATIONS = {PRINTED: _decoys.Creation.ANATOMY_RANDOM, BY_ORDER: _decoys.Creation.ANATOMY}
+CREATIONS = {PRINTED: _decoys.GroupCreation.ANATOMY_RANDOM, BY_ORDER: _decoys.GroupCreation.ANATOMY}
 BUCKET_METHODS = {ANATOMY: "uniform", INVERTED: "inverse"}
 MOST_BUCKETS = 1 << 20
 """Whose contents are listed at a time."""
 
-Found = dict[str, Floats]
+AnswersByName = dict[str, Floats]
 """The answers of each contestant to the queries of a pool."""
 
 QUICK_ROUNDS = 400
@@ -65,21 +65,23 @@ class QueriedTable:
     @classmethod
     def of(cls, conditions: Conditions, sample: TableSample, band: Band, queries: int) -> QueriedTable:
         """The paper's pool for one sensitive column."""
-        table = CodedTable.of(sample.table, sample.sensitive)
-        pool = within(table, conditions.seed, band, size=queries)
-        return cls(table, pool, (table.sensitive.size,), (sample.sensitive,))
+        table = CodedTable.of(sample.table, sample.sensitive_column)
+        pool = draw_band_pool(table, conditions.seed, band, size=queries)
+        return cls(table, pool, (table.sensitive.size,), (sample.sensitive_column,))
 
     @classmethod
-    def of_two(cls, conditions: Conditions, sample: TableSample, other: str, band: Band, queries: int) -> QueriedTable:
+    def from_two_columns(
+        cls, conditions: Conditions, sample: TableSample, other: str, band: Band, queries: int
+    ) -> QueriedTable:
         """The same for two sensitive columns: values are combinations."""
-        both = CodedTable.of(sample.table, sample.sensitive)
-        first, second = both.public[other], both.sensitive
+        coded_table = CodedTable.of(sample.table, sample.sensitive_column)
+        first, second = coded_table.public_columns[other], coded_table.sensitive
         domain = cast("tuple[Scalar, ...]", tuple(product(first.domain, second.domain)))
         codes = first.codes.astype(np.int64) * second.size + second.codes
-        public = {name: column for name, column in both.public.items() if name != other}
+        public = {name: column for name, column in coded_table.public_columns.items() if name != other}
         table = CodedTable(public, ColumnCodes(codes, domain))
-        pool = within(table, conditions.seed, band, size=queries)
-        return cls(table, pool, (first.size, second.size), (other, sample.sensitive))
+        pool = draw_band_pool(table, conditions.seed, band, size=queries)
+        return cls(table, pool, (first.size, second.size), (other, sample.sensitive_column))
 
     @cached_property
     def histogram(self) -> Histogram:
@@ -89,9 +91,9 @@ class QueriedTable:
         return Histogram.of(self.table.sensitive.domain, counts.tolist(), axes)
 
     @cached_property
-    def wheres(self) -> list[Taken]:
+    def query_conditions(self) -> list[CodesByColumn]:
         """The condition of each query, in codes."""
-        codes = {name: _numbers(column) for name, column in self.table.public.items()}
+        codes = {name: _map_numbers(column) for name, column in self.table.public_columns.items()}
         return [
             {name: [codes[name][cast("Scalar", value)]] for name, value in query.where.items()}
             for query in self.pool.queries
@@ -100,17 +102,17 @@ class QueriedTable:
     @cached_property
     def places(self) -> Places:
         """The value of each query, in codes of each sensitive column: a row for each query."""
-        numbers = _numbers(self.table.sensitive)
+        numbers = _map_numbers(self.table.sensitive)
         values = [cast("Scalar", next(iter(query.values or ()))) for query in self.pool.queries]
         return np.stack(np.unravel_index([numbers[value] for value in values], self.sizes), axis=1)
 
     @cached_property
-    def lines(self) -> tuple[list[Taken], Places]:
+    def distinct_conditions(self) -> tuple[list[CodesByColumn], Places]:
         """The different conditions, and which of them each query has."""
         numbers: dict[tuple[tuple[str, int], ...], int] = {}
-        different: list[Taken] = []
+        different: list[CodesByColumn] = []
         line_of = []
-        for where in self.wheres:
+        for where in self.query_conditions:
             key = tuple(sorted((name, codes[0]) for name, codes in where.items()))
             if key not in numbers:
                 numbers[key] = len(different)
@@ -119,25 +121,27 @@ class QueriedTable:
         return different, np.array(line_of)
 
     @cached_property
-    def combined(self) -> Places:
+    def combined_places(self) -> Places:
         """The value of each query, as a code of combinations."""
         return np.asarray(np.ravel_multi_index(tuple(self.places.T), self.sizes))
 
-    def shown(self, codes: Codes, size: int | None = None) -> CodedTable:
+    def replace_sensitive(self, codes: Codes, size: int | None = None) -> CodedTable:
         """The table with something else in the place of its sensitive values, as it may be published."""
         domain = self.table.sensitive.domain if size is None else (None,) * size
         return replace(self.table, sensitive=ColumnCodes(codes, domain))
 
-    def counted(self, codes: Codes, columns: Sequence[bool]) -> Counts:
+    def count_queries(self, codes: Codes, columns: Sequence[bool]) -> Counts:
         """How many records of each query's condition publish its value in some of the sensitive columns."""
         grid = np.arange(math.prod(self.sizes)).reshape(self.sizes)
-        taken = [
+        combination_codes = [
             grid[tuple(place if chosen else slice(None) for place, chosen in zip(row, columns, strict=True))]
             for row in self.places.tolist()
         ]
-        return self.shown(codes).found(self.wheres, [np.atleast_1d(each).ravel().tolist() for each in taken])
+        return self.replace_sensitive(codes).count_questions(
+            self.query_conditions, [np.atleast_1d(query_codes).ravel().tolist() for query_codes in combination_codes]
+        )
 
-    def states(self, codes: Codes) -> Floats:
+    def count_states(self, codes: Codes) -> Floats:
         """For each query how many records are in each state of the paper: the condition, then each sensitive value."""
         whole = np.bincount(codes, minlength=math.prod(self.sizes)).reshape(self.sizes)
         inside, everywhere = [], []
@@ -146,62 +150,64 @@ class QueriedTable:
             chosen_places = tuple(self.places[:, axis] for axis, chosen in enumerate(columns) if chosen)
             margin = whole.sum(axis=rest)
             everywhere.append(margin[chosen_places] if chosen_places else np.repeat(margin, len(self.pool)))
-            inside.append(self.counted(codes, columns))
-        selected, all_records = _states(np.stack(inside, axis=1)), _states(np.stack(everywhere, axis=1))
+            inside.append(self.count_queries(codes, columns))
+        selected, all_records = _split_states(np.stack(inside, axis=1)), _split_states(np.stack(everywhere, axis=1))
         return np.concatenate([all_records - selected, selected], axis=1).astype(np.float64)
 
 
-def _numbers(column: ColumnCodes) -> dict[Scalar, int]:
+def _map_numbers(column: ColumnCodes) -> dict[Scalar, int]:
     return {value: number for number, value in enumerate(column.domain)}
 
 
-def _states(counts: Counts) -> Counts:
+def _split_states(counts: Counts) -> Counts:
     """From records that publish at least some values to those that publish exactly these."""
-    found = counts.copy()
+    state_counts = counts.copy()
     bits = counts.shape[1].bit_length() - 1
     for bit in range(bits):
-        either = found.reshape(len(found), 1 << bit, 2, -1)
+        either = state_counts.reshape(len(state_counts), 1 << bit, 2, -1)
         either[:, :, 0] -= either[:, :, 1]
-    return found
+    return state_counts
 
 
 @dataclass(frozen=True)
 class RepeatDraws:
     """Draws as a release has them with the same key: what is measured is what would be published."""
 
-    whole: Draws
+    table_draws: Draws
     """For groups and buckets."""
-    column: Draws
+    column_draws: Draws
     """For what each record publishes."""
-    columns: tuple[Draws, ...]
+    draws_by_column: tuple[Draws, ...]
     """For the ranks of records in each sensitive column."""
 
     @classmethod
     def of(cls, conditions: Conditions, trial: QueriedTable, number: int) -> RepeatDraws:
         """The key of a repeat."""
-        whole = Draws.unsafe_test_key(conditions.key(number))
-        name = Schema.of(trial.names).sensitive
-        return cls(whole, whole.for_column(name), tuple(map(whole.for_column, trial.names)))
+        table_draws = Draws.unsafe_test_key(conditions.make_key(number))
+        name = Schema.of(trial.names).sensitive_name
+        return cls(
+            table_draws, table_draws.narrow_to_column(name), tuple(map(table_draws.narrow_to_column, trial.names))
+        )
 
-    def slots(self, trial: QueriedTable, purpose: str) -> Numbers:
+    def draw_slots(self, trial: QueriedTable, purpose: str) -> Numbers:
         """The slot of each record among those of its value, for each sensitive column if there are several."""
         codes = _decoys.split_codes(trial.table.sensitive.codes, trial.sizes)
-        held = compute_margins(trial.histogram.counts, trial.sizes)
-        found = [
-            Slots(draws, purpose, counts.tolist())(own, np.zeros(len(counts), dtype=np.int64))
-            for draws, own, counts in zip(self.columns, codes, held, strict=True)
+        margins = compute_margins(trial.histogram.counts, trial.sizes)
+        slots = [
+            Slots(draws, purpose, counts.tolist())(column_codes, np.zeros(len(counts), dtype=np.int64))
+            for draws, column_codes, counts in zip(self.draws_by_column, codes, margins, strict=True)
         ]
-        return np.stack(found) if len(found) > 1 else found[0]
+        return np.stack(slots) if len(slots) > 1 else slots[0]
 
 
-def published(
-    conditions: Conditions, trial: QueriedTable, group_size: int, number: int, creation: _decoys.Creation
+def publish_decoys(
+    conditions: Conditions, trial: QueriedTable, group_size: int, number: int, creation: _decoys.GroupCreation
 ) -> tuple[_decoys.Design, Codes]:
     """Decoys: their design, and what each record publishes."""
     key, codes = RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
-    plan = _decoys.plan(trial.histogram, DecoyGroups(group_size), _decoys.Options(creation), key.whole)
-    made = _decoys.replace(plan, codes, key.slots(trial, _decoys.NAME), key.column, 0)
-    return _decoys.design(plan), np.asarray(made.values)
+    plan = _decoys.plan(trial.histogram, DecoyGroups(group_size), _decoys.Options(creation), key.table_draws)
+    decoys = _decoys.perturb(plan, codes, key.draw_slots(trial, _decoys.NAME), key.column_draws, 0)
+    return _decoys.make_design(plan), np.asarray(decoys.values)
 
 
 def iterate(
@@ -209,79 +215,91 @@ def iterate(
     trial: QueriedTable,
     group_size: int,
     number: int,
-    creation: _decoys.Creation = CREATIONS[PRINTED],
+    creation: _decoys.GroupCreation = CREATIONS[PRINTED],
 ) -> tuple[Floats, Counts]:
     """The printed iteration on printed groups: what it finds, and after how many rounds."""
-    _, codes = published(conditions, trial, group_size, number, creation)
-    most = conditions.either(QUICK_ROUNDS, MOST_ROUNDS)
-    found, rounds = run_iteration(trial.states(codes), (group_size,) * len(trial.sizes), most_rounds=most)
-    return np.asarray(found[:, -1]), rounds
+    _, codes = publish_decoys(conditions, trial, group_size, number, creation)
+    most = conditions.choose(QUICK_ROUNDS, MOST_ROUNDS)
+    estimates, rounds = run_iteration(trial.count_states(codes), (group_size,) * len(trial.sizes), most_rounds=most)
+    return np.asarray(estimates[:, -1]), rounds
 
 
-def ours(conditions: Conditions, trial: QueriedTable, group_size: int, number: int, name: str = OURS) -> Moments:
+def count_ours(conditions: Conditions, trial: QueriedTable, group_size: int, number: int, name: str = OURS) -> Moments:
     """Our decoys by their default estimator, or shrunk: the answers, with their errors."""
-    design, codes = published(conditions, trial, group_size, number, _decoys.Creation.MIXED)
-    table, (different, line_of) = trial.shown(codes), trial.lines
-    tally = Tally.of_symbols(np.stack([table.held(where) for where in different]))
-    tally = tally.beside(Tally.of_symbols(table.held({})), None)
-    places = np.unique(trial.combined)
-    groups = [np.flatnonzero(trial.combined == place) for place in places]
+    design, codes = publish_decoys(conditions, trial, group_size, number, _decoys.GroupCreation.MIXED)
+    table, (different, line_of) = trial.replace_sensitive(codes), trial.distinct_conditions
+    tally = Tally.of_symbols(np.stack([table.count_values(where) for where in different]))
+    tally = tally.attach_context(Tally.of_symbols(table.count_values({})), None)
+    places = np.unique(trial.combined_places)
+    groups = [np.flatnonzero(trial.combined_places == place) for place in places]
     if name == SHRUNK:  # it looks at all values of a condition whatever is asked, so all is asked at once
-        found = _decoys.MECHANISM.estimators["shrunk"].count(design, tally, [np.array([place]) for place in places])
-        parts = [moments.take(line_of[group]) for moments, group in zip(found, groups, strict=True)]
+        moments_by_place = _decoys.MECHANISM.estimators["shrunk"].count(
+            design, tally, [np.array([place]) for place in places]
+        )
+        parts = [moments.take(line_of[group]) for moments, group in zip(moments_by_place, groups, strict=True)]
     else:
         method = _decoys.MECHANISM.estimators[_decoys.choose_estimator(design)]
         parts = [
             method.count(design, tally.take(line_of[group]), [np.array([place])])[0]
             for place, group in zip(places, groups, strict=True)
         ]
-    return Moments.joined(parts).take(np.argsort(np.concatenate(groups)))
+    return Moments.concatenate(parts).take(np.argsort(np.concatenate(groups)))
 
 
-def buckets(conditions: Conditions, trial: QueriedTable, size: int, number: int, methods: Mapping[str, str]) -> Found:
+def count_anatomy(
+    conditions: Conditions, trial: QueriedTable, size: int, number: int, methods: Mapping[str, str]
+) -> AnswersByName:
     """Anatomy with as many different values in a bucket, by some of its estimators."""
-    made, key, codes = anatomy.MECHANISM, RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
-    plan = anatomy.plan(trial.histogram, Diversity(size), anatomy.Options(), key.whole)
-    cells = made.perturb(plan, codes, key.slots(trial, anatomy.NAME), key.column, 0).cells
-    batches = list_contents(plan).batches(MOST_BUCKETS)
-    held = [np.concatenate(each).astype(np.int64) for each in zip(*batches, strict=True)]
-    holdings = Holdings(held[0], held[1], held[2], domain_size=trial.histogram.domain_size)
-    design, table, (different, line_of) = made.design(plan), trial.shown(np.asarray(cells), plan.size), trial.lines
-    found = {name: np.zeros(len(trial.pool)) for name in methods}
+    mechanism, key, codes = anatomy.MECHANISM, RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
+    plan = anatomy.plan(trial.histogram, Diversity(size), anatomy.Options(), key.table_draws)
+    cells = mechanism.perturb(plan, codes, key.draw_slots(trial, anatomy.NAME), key.column_draws, 0).cells
+    batches = list_contents(plan).iter_batches(MOST_BUCKETS)
+    contents = [np.concatenate(arrays).astype(np.int64) for arrays in zip(*batches, strict=True)]
+    holdings = Holdings(contents[0], contents[1], contents[2], domain_size=trial.histogram.domain_size)
+    design, table, (different, line_of) = (
+        mechanism.make_design(plan),
+        trial.replace_sensitive(np.asarray(cells), plan.bucket_count),
+        trial.distinct_conditions,
+    )
+    answers_by_name = {name: np.zeros(len(trial.pool)) for name in methods}
     for line, where in enumerate(different):  # one by one: a line is as long as there are buckets
-        tally = Tally.of_symbols(table.held(where)).beside(None, holdings)
-        mine = np.flatnonzero(line_of == line)
-        wanted = [np.array([place]) for place in trial.combined[mine]]
+        tally = Tally.of_symbols(table.count_values(where)).attach_context(None, holdings)
+        query_numbers = np.flatnonzero(line_of == line)
+        value_places = [np.array([place]) for place in trial.combined_places[query_numbers]]
         for name, method in methods.items():
-            counted = made.estimators[method].count(design, tally, wanted)
-            found[name][mine] = [moments.value[0] for moments in counted]
-    return found
+            moments_by_query = mechanism.estimators[method].count(design, tally, value_places)
+            answers_by_name[name][query_numbers] = [moments.value[0] for moments in moments_by_query]
+    return answers_by_name
 
 
-def afresh(conditions: Conditions, trial: QueriedTable, number: int) -> Floats:
+def count_redrawn(conditions: Conditions, trial: QueriedTable, number: int) -> Floats:
     """Values drawn afresh, each column for itself."""
     rows, codes = trial.table.rows, np.zeros(1, dtype=np.int64)
-    held = compute_margins(trial.histogram.counts, trial.sizes)
-    for draws, counts in zip(RepeatDraws.of(conditions, trial, number).columns, held, strict=True):
+    margins = compute_margins(trial.histogram.counts, trial.sizes)
+    for draws, counts in zip(RepeatDraws.of(conditions, trial, number).draws_by_column, margins, strict=True):
         codes = codes * len(counts) + distribution_based.redraw(counts.tolist(), rows, draws)
-    return trial.counted(codes, [True] * len(trial.sizes)).astype(np.float64)
+    return trial.count_queries(codes, [True] * len(trial.sizes)).astype(np.float64)
 
 
-def answers(conditions: Conditions, trial: QueriedTable, group_size: int, number: int, names: Sequence[str]) -> Found:
+def collect_answers(
+    conditions: Conditions, trial: QueriedTable, group_size: int, number: int, names: Sequence[str]
+) -> AnswersByName:
     """What each of some contestants answers to the pool, in one of several repeats."""
-    found: Found = {}
+    answers_by_name: AnswersByName = {}
     for name in names:
         if name in CREATIONS:
-            found[name], _ = iterate(conditions, trial, group_size, number, CREATIONS[name])
+            answers_by_name[name], _ = iterate(conditions, trial, group_size, number, CREATIONS[name])
         elif name in (OURS, SHRUNK):
-            found[name] = ours(conditions, trial, group_size, number, name).value
+            answers_by_name[name] = count_ours(conditions, trial, group_size, number, name).value
         elif name == DBR:
-            found[name] = afresh(conditions, trial, number)
-    asked = {name: BUCKET_METHODS[name] for name in names if name in BUCKET_METHODS}
-    return found | (buckets(conditions, trial, group_size, number, asked) if asked else {})
+            answers_by_name[name] = count_redrawn(conditions, trial, number)
+    bucket_methods = {name: BUCKET_METHODS[name] for name in names if name in BUCKET_METHODS}
+    return answers_by_name | (
+        count_anatomy(conditions, trial, group_size, number, bucket_methods) if bucket_methods else {}
+    )
 
 
-def without_table(trial: QueriedTable) -> dict[str, float]:
+def compute_baseline_errors(trial: QueriedTable) -> dict[str, float]:
     """The mean relative error of those who publish none: noise, whose mean is exact, and one answer to everything."""
     truths = trial.pool.truths
     noise = {name: float((compute_laplace_scale(epsilon) / truths).mean()) for name, epsilon in LAPLACE.items()}

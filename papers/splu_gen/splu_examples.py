@@ -15,13 +15,19 @@ from itertools import combinations
 import numpy as np
 
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
+from papers.experiment_outcome import Outcome, Verdict, is_within, judge
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato._figures.number_format import format_percent, format_quantity
-from sfumato._request.decoy_count_errors import chebyshev, error_probability, find_accurate_count, tail, tail_figure
+from sfumato._request.decoy_count_errors import (
+    compute_chebyshev_bound,
+    compute_error_probability,
+    compute_tail,
+    compute_tail_figure,
+    find_accurate_count,
+)
 from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
 from sfumato.mechanisms._decoys.group_creation import make_fullest_groups
-from sfumato.mechanisms._decoys.likelihood_ratios import leak
+from sfumato.mechanisms._decoys.likelihood_ratios import compute_leak
 from sfumato.mechanisms._decoys.splu_iteration import run_iteration
 
 GROUP_SIZE = 10
@@ -38,37 +44,39 @@ Partition = list[tuple[int, ...]]
 def figures2_3(_: Conditions) -> Outcome:
     """The nine people of the example: their groups, and whether what is printed can come from them."""
     values = sorted(set(DISEASES), key=DISEASES.index)
-    made = _listed(make_fullest_groups([DISEASES.count(value) for value in values], 3, None))
-    ours = [sorted(values[place] for place in group) for group in made]
-    partitions = [part for part in _partitions(tuple(range(len(DISEASES)))) if FIRST_GROUP in part]
-    able = [part for part in partitions if all(_may_publish(group) for group in part)]
-    kept = sum(held == shown for held, shown in zip(DISEASES, PUBLISHED, strict=True))
-    named = sorted(DISEASES[record] for record in FIRST_GROUP)
+    group_places = _list_groups(make_fullest_groups([DISEASES.count(value) for value in values], 3, None))
+    ours = [sorted(values[place] for place in group) for group in group_places]
+    partitions = [part for part in _iter_partitions(tuple(range(len(DISEASES)))) if FIRST_GROUP in part]
+    able_partitions = [part for part in partitions if all(_is_publishable(group) for group in part)]
+    kept_count = sum(
+        true_value == published_value for true_value, published_value in zip(DISEASES, PUBLISHED, strict=True)
+    )
+    named_values = sorted(DISEASES[record] for record in FIRST_GROUP)
     rows = (
         *(
-            (f"group {number + 1}", " ".join(group), " ".join(named) if not number else None)
+            (f"group {number + 1}", " ".join(group), " ".join(named_values) if not number else None)
             for number, group in enumerate(ours)
         ),
         ("partitions with the named group", len(partitions), None),
-        ("of these, able to publish Figure 2(b)", len(able), "at least 1"),
+        ("of these, able to publish Figure 2(b)", len(able_partitions), "at least 1"),
         ("chance of Figure 2(b) in such a partition", Fraction(1, 3 ** len(DISEASES)), None),
-        ("own value published", kept, None),
+        ("own value published", kept_count, None),
     )
-    holds = [named in ours, bool(able)]
+    holds = [named_values in ours, bool(able_partitions)]
     sentence = (
         f"{'The named group is among ours' if holds[0] else 'The named group is not among ours'}, and the printed "
-        f"release can come from {len(able)} of the {len(partitions)} partitions that have it: {kept} of the nine "
-        "people publish their own disease, where three do on average."
+        f"release can come from {len(able_partitions)} of the {len(partitions)} partitions that have it: {kept_count} "
+        "of the nine people publish their own disease, where three do on average."
     )
-    return Outcome(("", "ours", "as printed"), rows, verdict_of(holds), sentence)
+    return Outcome(("", "ours", "as printed"), rows, judge(holds), sentence)
 
 
-def _listed(groups: Groups) -> list[list[int]]:
+def _list_groups(groups: Groups) -> list[list[int]]:
     runs = zip(groups.members.tolist(), groups.sizes.tolist(), groups.lengths.tolist(), strict=True)
     return [sorted(members[:size]) for members, size, length in runs for _ in range(length)]
 
 
-def _partitions(records: tuple[int, ...]) -> Iterator[Partition]:
+def _iter_partitions(records: tuple[int, ...]) -> Iterator[Partition]:
     """All ways to put the records into groups of three with different diseases."""
     if not records:
         yield []
@@ -76,72 +84,81 @@ def _partitions(records: tuple[int, ...]) -> Iterator[Partition]:
     for others in combinations(records[1:], 2):
         group = (records[0], *others)
         if len({DISEASES[record] for record in group}) == len(group):
-            for rest in _partitions(tuple(record for record in records if record not in group)):
+            for rest in _iter_partitions(tuple(record for record in records if record not in group)):
                 yield [group, *rest]
 
 
-def _may_publish(group: tuple[int, ...]) -> bool:
+def _is_publishable(group: tuple[int, ...]) -> bool:
     return {PUBLISHED[record] for record in group} <= {DISEASES[record] for record in group}
 
 
 COUNTS = (100, 200, 300, 400, 500, 600, 700, 800, 900)
 ERRORS = (Fraction(1, 20), Fraction(1, 10), Fraction(3, 10))
-DRAWN = Fraction(1, 10)
+DRAWN_ERROR = Fraction(1, 10)
 
 
 def figure4(_: Conditions) -> Outcome:
     """The chance that a count is off: the printed bound, Chebyshev's, and the chance itself."""
     points = [(error, count) for error in ERRORS for count in COUNTS]
-    found = {
+    chances = {
         (error, count): (
             1 / (GROUP_SIZE * error**2 * count**2),
-            chebyshev(count, GROUP_SIZE, error),
-            Fraction(tail_figure(count, GROUP_SIZE, error)),
+            compute_chebyshev_bound(count, GROUP_SIZE, error),
+            Fraction(compute_tail_figure(count, GROUP_SIZE, error)),
         )
         for error, count in points
     }
-    rows = tuple((float(error), count, *(float(each) for each in found[error, count])) for error, count in points)
-    broken = {point: float(exact / printed) for point, (printed, _, exact) in found.items() if exact > printed}
-    is_right = all(exact <= right for _, right, exact in found.values())
+    rows = tuple((float(error), count, *(float(each) for each in chances[error, count])) for error, count in points)
+    excess_by_point = {
+        point: float(exact / printed) for point, (printed, _, exact) in chances.items() if exact > printed
+    }
+    is_right = all(exact <= right for _, right, exact in chances.values())
     risk = Fraction(1, 20)
-    threshold = math.sqrt(1 / (GROUP_SIZE * DRAWN**2 * risk))
-    needed = find_accurate_count(GROUP_SIZE, DRAWN, risk)
+    threshold = math.sqrt(1 / (GROUP_SIZE * DRAWN_ERROR**2 * risk))
+    needed = find_accurate_count(GROUP_SIZE, DRAWN_ERROR, risk)
     lines = ("printed bound", "Chebyshev, corrected", "the chance itself")
     figure = draw_lines(
-        f"How likely a count is off by {format_percent(float(DRAWN))} or more",
+        f"How likely a count is off by {format_percent(float(DRAWN_ERROR))} or more",
         Axis("records that hold the value"),
         Axis(f"chance, groups of {GROUP_SIZE}", is_logarithmic=True),
         [
             MeasuredLine(
-                name, tuple((count, float(found[DRAWN, count][place])) for count in COUNTS), is_published=not place
+                name,
+                tuple((count, float(chances[DRAWN_ERROR, count][place])) for count in COUNTS),
+                is_published=not place,
             )
             for place, name in enumerate(lines)
         ],
-        reading=f"At {COUNTS[0]} records the chance is {float(found[DRAWN, COUNTS[0]][2]):.2g}; the printed bound "
-        f"says {float(found[DRAWN, COUNTS[0]][0]):.2g}.",
+        reading=f"At {COUNTS[0]} records the chance is {float(chances[DRAWN_ERROR, COUNTS[0]][2]):.2g}; the printed "
+        "bound "
+        f"says {float(chances[DRAWN_ERROR, COUNTS[0]][0]):.2g}.",
     )
-    worst = max(broken, key=lambda point: broken[point], default=None)
+    worst = max(excess_by_point, key=lambda point: excess_by_point[point], default=None)
     sentence = (
-        f"In groups of {GROUP_SIZE} the chance is above the printed bound at {len(broken)} of {len(points)} points"
-        + (f" (by up to {format_quantity(broken[worst])} times) and " if worst else ", and ")
+        (
+            f"In groups of {GROUP_SIZE} the chance is above the printed bound at {len(excess_by_point)} of "
+            f"{len(points)} points"
+        )
+        + (f" (by up to {format_quantity(excess_by_point[worst])} times) and " if worst else ", and ")
         + f"{'never' if is_right else 'sometimes'} above the corrected one; an error below "
-        f"{format_percent(float(DRAWN))} but for a chance of {format_percent(float(risk))} needs {needed} records, "
+        f"{format_percent(float(DRAWN_ERROR))} but for a chance of {format_percent(float(risk))} needs {needed} "
+        "records, "
         f"where Lemma 1 asks for {math.ceil(threshold)}."
     )
     headings = ("relative error", "count", *lines)
-    return Outcome(headings, rows, Verdict.CONTRADICTS if broken else Verdict.AGREES, sentence, figure)
+    return Outcome(headings, rows, Verdict.CONTRADICTS if excess_by_point else Verdict.AGREES, sentence, figure)
 
 
 def figure5(_: Conditions) -> Outcome:
     """The chance that a small count is off by more than three tenths."""
     error, sizes, counts = Fraction(3, 10), (2, 5, 10), range(1, 11)
-    chances = {size: [float(tail(count, size, error, inclusive=False)) for count in counts] for size in sizes}
+    chances = {size: [float(compute_tail(count, size, error, inclusive=False)) for count in counts] for size in sizes}
     rows = tuple((count, *(chances[size][count - 1] for size in sizes)) for count in counts)
-    example1, example2 = chances[GROUP_SIZE][4], float(error_probability(3, GROUP_SIZE, error))
+    example1, example2 = chances[GROUP_SIZE][4], float(compute_error_probability(3, GROUP_SIZE, error))
     apart = {
         size: max(abs(one - other) for one, other in zip(chances[size], chances[10], strict=True)) for size in sizes
     }
-    holds = [within(example1, 0.48, 0.005), example2 >= 0.6]  # noqa: PLR2004 - as printed
+    holds = [is_within(example1, 0.48, 0.005), example2 >= 0.6]  # noqa: PLR2004 - as printed
     figure = draw_lines(
         "How likely a small count is off by more than 30%",
         Axis("records that hold the value"),
@@ -155,7 +172,7 @@ def figure5(_: Conditions) -> Outcome:
         f"by up to {apart[2]:.2f}."
     )
     headings = ("records", *(f"groups of {size}" for size in sizes))
-    return Outcome(headings, rows, verdict_of(holds), sentence, figure)
+    return Outcome(headings, rows, judge(holds), sentence, figure)
 
 
 TOTAL, HOLDERS = 100_000, 1000
@@ -167,42 +184,46 @@ def theorem4(conditions: Conditions) -> Outcome:
     """A condition whose records all hold a value: what is claimed of their count, and what the iteration does."""
     error, counts = Fraction(3, 10), range(1, 11)
     rows: list[tuple[int, int, float, float]] = []
-    for size in conditions.steps((2, 3, 5, 10)):
-        found = _off(counts, size, error)
-        rows += [(size, k, float(error_probability(k, size, error)), float(found[k])) for k in counts]
+    for size in conditions.iter_steps((2, 3, 5, 10)):
+        error_chances = _compute_error_chances(counts, size, error)
+        rows += [(size, k, float(compute_error_probability(k, size, error)), float(error_chances[k])) for k in counts]
     below = [row for row in rows if row[3] < row[2]]
     worst = max(rows, key=lambda row: row[2] - row[3])
     sizes = {size: sum(row[0] == size for row in below) for size in (2, 3, 5, 10)}
-    drawn = worst[0]
+    drawn_size = worst[0]
     figure = draw_lines(
         "How likely a count under a condition is off by 30%",
         Axis("records of the condition, who all hold the value"),
-        Axis(f"chance, groups of {drawn}"),
+        Axis(f"chance, groups of {drawn_size}"),
         [
-            MeasuredLine("at least, as claimed", tuple((row[1], row[2]) for row in rows if row[0] == drawn), True),
-            MeasuredLine("the printed iteration", tuple((row[1], row[3]) for row in rows if row[0] == drawn)),
+            MeasuredLine("at least, as claimed", tuple((row[1], row[2]) for row in rows if row[0] == drawn_size), True),
+            MeasuredLine("the printed iteration", tuple((row[1], row[3]) for row in rows if row[0] == drawn_size)),
         ],
-        reading=f"In groups of {drawn} it is less likely than claimed for {sizes[drawn]} of {len(counts)} counts.",
+        reading=(
+            f"In groups of {drawn_size} it is less likely than claimed for {sizes[drawn_size]} of {len(counts)} counts."
+        ),
     )
-    told = ", ".join(f"{number} in groups of {size}" for size, number in sizes.items())
+    sizes_text = ", ".join(f"{number} in groups of {size}" for size, number in sizes.items())
     sentence = (
         f"If all k records of a condition hold a value, their count by the printed iteration is off by 30% less often "
-        f"than claimed for {len(below)} of {len(rows)} cases ({told})"
+        f"than claimed for {len(below)} of {len(rows)} cases ({sizes_text})"
         + (f", as k = {worst[1]} in groups of {worst[0]}: {worst[3]:.2f}, claimed {worst[2]:.2f}." if below else ".")
     )
     headings = ("group size", "k", "at least, as claimed", "printed iteration")
     return Outcome(headings, tuple(rows), Verdict.CONTRADICTS if below else Verdict.AGREES, sentence, figure)
 
 
-def _off(counts: Sequence[int], size: int, error: Fraction) -> dict[int, Fraction]:
+def _compute_error_chances(counts: Sequence[int], size: int, error: Fraction) -> dict[int, Fraction]:
     """The chance that the printed iteration is off, for each count; by how many of the records show the value."""
-    cases = [(count, shown) for count in counts for shown in range(count + 1)]
-    states = np.array([(TOTAL - HOLDERS, HOLDERS - count, count - shown, shown) for count, shown in cases])
-    found, _ = run_iteration(states.astype(np.float64), (size,), most_rounds=FEW_ROUNDS)
+    cases = [(count, shown_count) for count in counts for shown_count in range(count + 1)]
+    states = np.array(
+        [(TOTAL - HOLDERS, HOLDERS - count, count - shown_count, shown_count) for count, shown_count in cases]
+    )
+    estimates, _ = run_iteration(states.astype(np.float64), (size,), most_rounds=FEW_ROUNDS)
     chances = dict.fromkeys(counts, Fraction(0))
-    for (count, shown), told in zip(cases, found[:, 3].tolist(), strict=True):
-        if abs(told - count) >= error * count:
-            chances[count] += Fraction(math.comb(count, shown) * (size - 1) ** (count - shown), size**count)
+    for (count, shown_count), estimate in zip(cases, estimates[:, 3].tolist(), strict=True):
+        if abs(estimate - count) >= error * count:
+            chances[count] += Fraction(math.comb(count, shown_count) * (size - 1) ** (count - shown_count), size**count)
     return chances
 
 
@@ -213,21 +234,32 @@ MOST_ROUNDS = 100_000
 
 def figure6(_: Conditions) -> Outcome:
     """The chance that a record shows a value which it does not hold: printed, corrected, and from groups."""
-    rows, curves, off = [], [], []
+    rows, curves, comparisons = [], [], []
     for size in (2, 5, 10):
         points = []
         for percentage in (1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 50):
             count = RECORDS * percentage // 100
             if size * count > RECORDS:
                 continue
-            printed, right = Fraction(count, RECORDS), leak(count, RECORDS, size)
-            told = _told_of_all(count, size) / count
-            rows.append((size, percentage, float(printed), float(right), _measured_leak(count, size), 100 * told))
-            points.append((percentage, 100 * told))
-            off.append((printed != right, size * count != RECORDS, abs(rows[-1][4] - float(right)) <= CONVERGED))
+            printed, right = Fraction(count, RECORDS), compute_leak(count, RECORDS, size)
+            estimate_ratio = _estimate_all(count, size) / count
+            rows.append(
+                (size, percentage, float(printed), float(right), _measure_leak(count, size), 100 * estimate_ratio)
+            )
+            points.append((percentage, 100 * estimate_ratio))
+            comparisons.append(
+                (printed != right, size * count != RECORDS, abs(rows[-1][4] - float(right)) <= CONVERGED)
+            )
         curves.append(MeasuredLine(f"groups of {size}", tuple(points)))
-    wrong, confirmed = sum(each[0] for each in off), all(each[2] for each in off)
-    where = ", all but those of a value in every group" if all(each[0] == each[1] for each in off) else ""
+    wrong, confirmed = (
+        sum(comparison[0] for comparison in comparisons),
+        all(comparison[2] for comparison in comparisons),
+    )
+    exception_text = (
+        ", all but those of a value in every group"
+        if all(comparison[0] == comparison[1] for comparison in comparisons)
+        else ""
+    )
     least = min(rows, key=lambda row: row[-1])
     figure = draw_lines(
         "What the printed matrix makes of a value's own count",
@@ -238,7 +270,7 @@ def figure6(_: Conditions) -> Outcome:
     )
     sentence = (
         f"The corrected leak {'is' if confirmed else 'is not'} that of groups counted one by one, the printed one "
-        f"differs from it at {wrong} of {len(off)} points{where}; with it, counting everybody gives "
+        f"differs from it at {wrong} of {len(comparisons)} points{exception_text}; with it, counting everybody gives "
         f"{least[-1]:.0f}% of a value that {least[1]}% hold (groups of {least[0]})."
     )
     verdict = Verdict.CONTRADICTS if wrong else Verdict.AGREES
@@ -246,19 +278,19 @@ def figure6(_: Conditions) -> Outcome:
     return Outcome(headings, tuple(rows), verdict, sentence, figure)
 
 
-def _told_of_all(count: int, size: int) -> float:
+def _estimate_all(count: int, size: int) -> float:
     """What the printed iteration, run until it rests, makes of a value's count if everybody is counted."""
     states = np.array([0.0, 0.0, RECORDS - count, count])
-    found, _ = run_iteration(states, (size,), stop=CONVERGED, most_rounds=MOST_ROUNDS)
-    return float(found[3])
+    estimates, _ = run_iteration(states, (size,), stop=CONVERGED, most_rounds=MOST_ROUNDS)
+    return float(estimates[3])
 
 
-def _measured_leak(count: int, size: int) -> float:
+def _measure_leak(count: int, size: int) -> float:
     """The same from groups: of the first of some values, the others as frequent as each other."""
     others = np.diff(np.rint(np.linspace(0, RECORDS - count, VALUES)).astype(np.int64))
     groups = make_fullest_groups([count, *others.tolist()], size, None, most_runs=RECORDS)
-    chances, held = compute_transition(groups)[:, 0], groups.counts
-    return float(chances[1:] @ held[1:] / held[1:].sum())
+    chances, value_counts = compute_transition(groups)[:, 0], groups.counts
+    return float(chances[1:] @ value_counts[1:] / value_counts[1:].sum())
 
 
 EXPERIMENTS = (

@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from sfumato._evidence.audit_dossier import Dossier
     from sfumato._planning.bound_for_error import bound_for_error
     from sfumato._planning.mechanism_choice import choose
-    from sfumato._planning.predicted_error import Chosen
+    from sfumato._planning.predicted_error import ChosenMechanism
     from sfumato._publication import Publication, publish
-    from sfumato._publication_plan import Outlook, Request, plan
+    from sfumato._publication_plan import PublicationPlan, Request, plan
     from sfumato._query.answer import Answer
     from sfumato._query.counting.count_queries import CountQuery, Range
     from sfumato._query.estimate import Estimate, Estimates, Interval
-    from sfumato._query.export import Exported, export
+    from sfumato._query.export import ExportedFiles, export
     from sfumato._query.release import Release
     from sfumato._readers.read_options import ReadOptions
     from sfumato._release.description import Description
     from sfumato._report.certificate import Certificate
-    from sfumato._report.question_page.page_file import AskPage
+    from sfumato._report.question_page.page_file import QuestionPage
     from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
     from sfumato._request.hierarchy import Hierarchy
     from sfumato._request.histogram import Histogram
     from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
-    from sfumato._request.schema import Bins, NullPolicy, Role, Schema
+    from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
     from sfumato._request.warnings import Notice, NoticeWarning
     from sfumato._risk.attackers.attack_result import Attack
-    from sfumato._risk.lint.findings import Finding, Inspection
+    from sfumato._risk.lint.findings import Finding, LintReport
     from sfumato._risk.lint.lint_table import lint
     from sfumato._risk.privacy_models.measure_table import Measures, measure
     from sfumato._verify.against_original import verify
@@ -71,17 +71,15 @@ if TYPE_CHECKING:
         SpecError,
         TargetError,
     )
-    from sfumato.mechanisms.error_curve import ErrorAt
+    from sfumato.mechanisms.error_curve import ErrorAtCount
 
 __all__ = [
     "Answer",
-    "AskPage",
     "Attack",
-    "Bins",
     "BreachBound",
     "BreachBoundPerValue",
     "Certificate",
-    "Chosen",
+    "ChosenMechanism",
     "Comparison",
     "CountQuery",
     "DecoyGroups",
@@ -91,18 +89,18 @@ __all__ = [
     "Dossier",
     "Engine",
     "EngineError",
-    "ErrorAt",
+    "ErrorAtCount",
     "Estimate",
     "Estimates",
-    "Exported",
+    "ExportedFiles",
     "Finding",
     "Hierarchy",
     "Histogram",
     "InfeasibleError",
-    "Inspection",
     "InternalError",
     "Interval",
     "LinearCap",
+    "LintReport",
     "LocalEngine",
     "Measures",
     "MissingCapabilityError",
@@ -111,11 +109,13 @@ __all__ = [
     "NoticeError",
     "NoticeWarning",
     "NullPolicy",
-    "Outlook",
     "PrivacySpec",
     "Publication",
+    "PublicationPlan",
     "QueryError",
+    "QuestionPage",
     "Range",
+    "Ranges",
     "ReadOptions",
     "Release",
     "ReleaseFormatError",
@@ -151,15 +151,15 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {
+_MODULES = {
     "Answer": "sfumato._query.answer",
-    "AskPage": "sfumato._report.question_page.page_file",
+    "QuestionPage": "sfumato._report.question_page.page_file",
     "Attack": "sfumato._risk.attackers.attack_result",
-    "Bins": "sfumato._request.schema",
+    "Ranges": "sfumato._request.schema",
     "BreachBound": "sfumato._request.requirements",
     "BreachBoundPerValue": "sfumato._request.requirements",
     "Certificate": "sfumato._report.certificate",
-    "Chosen": "sfumato._planning.predicted_error",
+    "ChosenMechanism": "sfumato._planning.predicted_error",
     "Comparison": "sfumato._comparison.comparison_outcome",
     "CountQuery": "sfumato._query.counting.count_queries",
     "DecoyGroups": "sfumato._request.group_requirements",
@@ -169,15 +169,15 @@ _HOMES = {
     "Dossier": "sfumato._evidence.audit_dossier",
     "Engine": "sfumato._engines.engine",
     "EngineError": "sfumato.errors",
-    "ErrorAt": "sfumato.mechanisms.error_curve",
+    "ErrorAtCount": "sfumato.mechanisms.error_curve",
     "Estimate": "sfumato._query.estimate",
     "Estimates": "sfumato._query.estimate",
-    "Exported": "sfumato._query.export",
+    "ExportedFiles": "sfumato._query.export",
     "Finding": "sfumato._risk.lint.findings",
     "Hierarchy": "sfumato._request.hierarchy",
     "Histogram": "sfumato._request.histogram",
     "InfeasibleError": "sfumato.errors",
-    "Inspection": "sfumato._risk.lint.findings",
+    "LintReport": "sfumato._risk.lint.findings",
     "InternalError": "sfumato.errors",
     "Interval": "sfumato._query.estimate",
     "LinearCap": "sfumato._request.group_requirements",
@@ -189,7 +189,7 @@ _HOMES = {
     "NoticeError": "sfumato.errors",
     "NoticeWarning": "sfumato._request.warnings",
     "NullPolicy": "sfumato._request.schema",
-    "Outlook": "sfumato._publication_plan",
+    "PublicationPlan": "sfumato._publication_plan",
     "PrivacySpec": "sfumato._request.requirements",
     "Publication": "sfumato._publication",
     "QueryError": "sfumato.errors",
@@ -233,11 +233,11 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("sfumato")
-    home = _HOMES.get(name)
-    if home is None:
+    module_name = _MODULES.get(name)
+    if module_name is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
-    return found
+    member = globals()[name] = getattr(import_module(module_name), name)
+    return member
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.cell_values import field_type, format_value_count, split_value
+from sfumato._core.cell_values import find_field_type, format_value_count, split_value
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine
 from sfumato._engines.shuffle import Layout
@@ -27,22 +27,30 @@ from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records
 from sfumato._planning.plan_file import PlanFile, claim_plan_file
 from sfumato._profile.equivalence_classes import Uniqueness
-from sfumato._profile.table_scan import Survey
-from sfumato._publication_plan import Request, check_publishable, make_outlook, notice_codes, open_table, survey_table
-from sfumato._query.notebook_html import frame_parts, release_parts, render_paragraphs, render_picture
+from sfumato._profile.table_scan import TableScan
+from sfumato._publication_plan import (
+    Request,
+    check_publishable,
+    list_notice_codes,
+    make_publication_plan,
+    open_table,
+    survey_table,
+)
+from sfumato._query.notebook_html import frame_parts, render_paragraphs, render_picture, render_release
 from sfumato._query.release import Release
-from sfumato._records.column_codes import Field, Sensitive, convert_to_arrow
+from sfumato._records import SideTable
+from sfumato._records.column_codes import Field, SensitiveColumns, convert_to_arrow
 from sfumato._release.csv_copies import write_copy
 from sfumato._release.description import Description
 from sfumato._release.destinations import Destination, make_destination
 from sfumato._release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato._release.manifest_reader import parse_manifest
-from sfumato._release.readme import release_readme
+from sfumato._release.readme import make_readme
 from sfumato._release.release_folder import pack
 from sfumato._release.staging import check_plan_file, make_staging_folder, remove_stale, sync
 from sfumato._request.warnings import Notice, NoticeWarning, check_codes, check_notices
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._verify.file_checks import FIT, verify_folder
+from sfumato._verify.file_checks import FITNESS, verify_folder
 from sfumato.errors import (
     EngineError,
     InternalError,
@@ -70,16 +78,18 @@ class Publication:
 
     def _repr_html_(self) -> str:
         """For a notebook, marked as private."""
-        return frame_parts(release_parts(self.release), *self._advice(), ribbon=PRIVATE)
+        return frame_parts(render_release(self.release), *self._render_advice(), ribbon=PRIVATE)
 
-    def _advice(self) -> Iterator[str]:
+    def _render_advice(self) -> Iterator[str]:
         """What the holder should know, in sentences and in pictures of what public columns tell."""
         if self.notices:
             yield element("ul", *(element("li", escape_markup(item.sentence)) for item in self.notices))
         yield render_paragraphs([self.uniqueness.sentence])
-        for about in dict.fromkeys(item.about for item in self.exposures):
+        for about in dict.fromkeys(item.protected_column for item in self.exposures):
             yield render_picture(
-                draw_exposure_by_column([ColumnExposure.of(item) for item in self.exposures if item.about == about])
+                draw_exposure_by_column(
+                    [ColumnExposure.of(item) for item in self.exposures if item.protected_column == about]
+                )
             )
 
 
@@ -114,104 +124,122 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     are warnings if nobody takes them. One whose code is in `fail_on` stops everything. With `as_csv` each table is
     written as CSV too, beside its Parquet file. `describe` says in words what is published; it may be a TOML file.
     """
-    check_codes(fail_on, notice_codes())
-    about = describe if isinstance(describe, Description) else Description.read_if(describe)
+    check_codes(fail_on, list_notice_codes())
+    description = describe if isinstance(describe, Description) else Description.read_optional(describe)
     target, engine = make_destination(out), engine or choose_engine(request.table)
-    remove_stale(target.beside)  # first, because an old release may come back by it
+    remove_stale(target.local_path)  # first, because an old release may come back by it
     plan_path = Path(plan_file) if plan_file is not None else None
     try:
         target.check(force=force)
-        check_plan_file(plan_path, target.beside)
-        with claim_plan_file(plan_path) as claim, make_staging_folder(target.beside) as folder:
+        check_plan_file(plan_path, target.local_path)
+        with claim_plan_file(plan_path) as claim, make_staging_folder(target.local_path) as folder:
             source = open_table(request, folder, engine)
             # What a plan file remembers must be known again wherever the table lies then.
-            digest = partial(source.fingerprint, engine.each, is_content=plan_path is not None)
-            fingerprint, repeated = _compute_first_digest(digest), claim.repeated
-            if repeated is not None:
-                repeated.check(fingerprint, request.remembered())
-            key = _choose_draws(repeated, unsafe_test_key)
+            compute_digest = partial(source.compute_fingerprint, engine.map_items, is_content=plan_path is not None)
+            fingerprint, repeated_plan = _compute_first_digest(compute_digest), claim.repeated_plan
+            if repeated_plan is not None:
+                repeated_plan.check(fingerprint, request.to_record())
+            key = _choose_draws(repeated_plan, unsafe_test_key)
             # A key that is kept is bound to its table; a fresh one is used once, and needs no reading of the content.
-            remembered = request.remembered() if repeated is None else repeated.remembered
-            draws = key if plan_path is None else remembered.bind(key, fingerprint)
+            request_record = request.to_record() if repeated_plan is None else repeated_plan.request_record
+            draws = key if plan_path is None else request_record.bind(key, fingerprint)
             original_request = request  # as it was made, before rare values were merged
             request, survey = survey_table(request, source, engine, folder, draws, keeps=True)
-            plan_outlook = make_outlook(request, survey, draws, repeated.mechanism if repeated else None)
-            chosen = plan_outlook.chosen
+            repeated_mechanism = repeated_plan.mechanism if repeated_plan else None
+            publication_plan = make_publication_plan(request, survey, draws, repeated_mechanism)
+            chosen = publication_plan.choice
             counts = chosen.histogram.counts
             rewrite = Rewrite(survey.columns, survey.sensitive, chosen.mechanism, chosen.plan, counts, draws)
-            if repeated is not None:
-                repeated.check_plan(chosen.digest)
-            is_lost = plan_path is None and unsafe_test_key is None
-            notices = (*plan_outlook.notices, *([KEY_NOT_KEPT] if is_lost else []))
-            for notice in notices:
-                on_notice(notice)
-            check_notices(notices, fail_on)
-            check_publishable(request, survey, plan_outlook)
-            rewrite.shown.check(survey.sensitive)
+            if repeated_plan is not None:
+                repeated_plan.check_plan(chosen.digest)
+            is_key_lost = plan_path is None and unsafe_test_key is None
+            notices = (*publication_plan.notices, *([KEY_NOT_KEPT] if is_key_lost else []))
+            _report_notices(notices, on_notice, fail_on)
+            check_publishable(request, survey, publication_plan)
+            rewrite.encoding.check(survey.sensitive)
             _check_packable(target, survey)
-            built = folder / "release"
-            built.mkdir()
-            manifest = _make_manifest(request, survey, rewrite, about)
-            beside = chosen.mechanism.bucket_table
-            contents = None if beside is None else beside.list_contents(chosen.plan)
-            side = None if contents is None else rewrite.shown.side(survey.sensitive, manifest.naming, contents)
-            with _guard_against_change(digest, fingerprint) as check:
-                written = write_records(engine, survey, rewrite, built, side=side, when_read=check)
-            manifest = replace(manifest, file_rows=written.rows, has_copies=as_csv)
-            _describe(built, manifest, survey, engine, written.digests)
-            ready = _pack_release(built) if target.is_packed else built
-            name, people = chosen.mechanism.name, original_request.schema.people
-            kept_plan = PlanFile(key, fingerprint, remembered, name, chosen.digest, persons=people)
-            claim.write(kept_plan, target.is_out(ready))
-            target.place(ready, folder, engine.progress, force=force)
+            built_folder = folder / "release"
+            built_folder.mkdir()
+            manifest = _make_manifest(request, survey, rewrite, description)
+            side_table = _make_side_table(rewrite, manifest)
+            with _guard_against_change(compute_digest, fingerprint) as check_unchanged:
+                written_records = write_records(
+                    engine, survey, rewrite, built_folder, side_table=side_table, on_read=check_unchanged
+                )
+            manifest = replace(manifest, file_rows=written_records.rows, has_copies=as_csv)
+            _describe(built_folder, manifest, survey, engine, written_records.digests)
+            built_release = _pack_release(built_folder) if target.is_packed else built_folder
+            name, people = chosen.mechanism.name, original_request.schema.person_settings
+            new_plan = PlanFile(key, fingerprint, request_record, name, chosen.digest, person_settings=people)
+            claim.write(new_plan, target.make_published_check(built_release))
+            target.place(built_release, folder, engine.progress, force=force)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {explain_os_error(error)}.") from error
-    return Publication(Release.open(out), notices, plan_outlook.exposures, survey.uniqueness)
+    return Publication(Release.open(out), notices, publication_plan.exposures, survey.uniqueness)
 
 
-def _choose_draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
+def _report_notices(
+    notices: Sequence[Notice], on_notice: Callable[[Notice], None], fatal_codes: Collection[str]
+) -> None:
+    """Hands each notice over, and then stops if one is not accepted."""
+    for notice in notices:
+        on_notice(notice)
+    check_notices(notices, fatal_codes)
+
+
+def _make_side_table(rewrite: Rewrite, manifest: Manifest) -> SideTable | None:
+    """Lists the values of each bucket, for mechanisms that publish buckets."""
+    bucket_table = rewrite.mechanism.bucket_table
+    if bucket_table is None:
+        return None
+    return rewrite.encoding.make_side_table(
+        rewrite.sensitive, manifest.naming, bucket_table.list_contents(rewrite.plan)
+    )
+
+
+def _choose_draws(repeated_plan: PlanFile | None, test_key: str | None) -> Draws:
     """The key of the plan file if there is one, else a test key if one was given, else a fresh secret."""
     test_draws = Draws.unsafe_test_key(test_key) if test_key is not None else None
-    if repeated is None:
-        return test_draws or Draws.secret()
-    if test_draws is not None and test_draws != repeated.draws:
+    if repeated_plan is None:
+        return test_draws or Draws.from_fresh_key()
+    if test_draws is not None and test_draws != repeated_plan.draws:
         raise SpecError("the plan file holds another key than the test key; give one of the two.")
-    return repeated.draws
+    return repeated_plan.draws
 
 
-def _compute_first_digest(digest: Callable[[], str]) -> str:
+def _compute_first_digest(compute_digest: Callable[[], str]) -> str:
     """The digest of a table that was opened, and may be gone by now."""
     try:
-        return digest()
+        return compute_digest()
     except OSError as error:
         raise SourceError(f"the table cannot be read: {explain_os_error(error)}.") from error
 
 
 @contextmanager
-def _guard_against_change(digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
+def _guard_against_change(compute_digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
     """Refuse a table that is another one at the second reading: to be checked after it, and if anything breaks."""
 
-    def check() -> None:
-        if _has_changed(digest, fingerprint):
+    def check_unchanged() -> None:
+        if _has_changed(compute_digest, fingerprint):
             raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
 
     try:
-        yield check
+        yield check_unchanged
     except SfumatoError:
         raise
     except Exception:
-        check()  # whatever that broke in between
+        check_unchanged()  # whatever that broke in between
         raise
 
 
-def _has_changed(digest: Callable[[], str], fingerprint: str) -> bool:
+def _has_changed(compute_digest: Callable[[], str], fingerprint: str) -> bool:
     try:
-        return digest() != fingerprint
+        return compute_digest() != fingerprint
     except (OSError, EngineError):
         return True  # it is not even there any more
 
 
-def _check_packable(target: Destination, survey: Survey) -> None:
+def _check_packable(target: Destination, survey: TableScan) -> None:
     if target.is_packed and (files := Layout.of(survey.histogram.total).files) > 1:
         raise TargetError(
             f"{survey.histogram.total:,} records are published in {files} files, which are not packed into one "
@@ -219,14 +247,14 @@ def _check_packable(target: Destination, survey: Survey) -> None:
         )
 
 
-def _pack_release(built: Path) -> Path:
+def _pack_release(folder: Path) -> Path:
     """The release as one file."""
-    packed = built.with_suffix(".zip")
-    pack(built, packed)
-    return packed
+    zip_path = folder.with_suffix(".zip")
+    pack(folder, zip_path)
+    return zip_path
 
 
-def _describe(built: Path, manifest: Manifest, survey: Survey, engine: Engine, digests: Mapping[str, str]) -> None:
+def _describe(folder: Path, manifest: Manifest, survey: TableScan, engine: Engine, digests: Mapping[str, str]) -> None:
     """Write everything beside the data, and verify the whole release before anybody sees it.
 
     The digests are those of what was to be written; what is on the disk is read when it is verified.
@@ -234,51 +262,53 @@ def _describe(built: Path, manifest: Manifest, survey: Survey, engine: Engine, d
     if manifest.domain != survey.histogram.values:
         raise InternalError("the design is not the one that was asked for. Please report this.")
     if manifest.weights is not None:
-        write_weights(manifest, survey.sensitive, built / WEIGHTS)
+        write_weights(manifest, survey.sensitive, folder / WEIGHTS)
     for name, tables in manifest.copies.items():
-        write_copy(tuple(built / table for table in tables), built / name, manifest.shown, manifest.naming)
+        write_copy(tuple(folder / table for table in tables), folder / name, manifest.encoding, manifest.naming)
     # From the manifest as it will be read, so that `verify` can write the same again.
-    published = parse_manifest(manifest.to_json(built, taken=dict.fromkeys(manifest.files, "")))
-    (built / README).write_bytes(release_readme(published, survey.histogram.total).encode())
-    written = json.dumps(manifest.to_json(built, engine.each, digests), indent=2, ensure_ascii=False, allow_nan=False)
-    (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
-    with ThreadPoolExecutor(1) as other:
-        on_disk = other.submit(sync, *(built / name for name in digests))  # which only waits for the disk
-        verified = verify_folder(built, engine.each, are_ours=True)
-        on_disk.result()
-    for check in verified.checks:
-        if not check.passed and check.name != FIT:
+    published = parse_manifest(manifest.to_json(folder, known_digests=dict.fromkeys(manifest.files, "")))
+    (folder / README).write_bytes(make_readme(published, survey.histogram.total).encode())
+    manifest_text = json.dumps(
+        manifest.to_json(folder, engine.map_items, digests), indent=2, ensure_ascii=False, allow_nan=False
+    )
+    (folder / MANIFEST).write_text(manifest_text + "\n", encoding="utf-8")
+    with ThreadPoolExecutor(1) as executor:
+        disk_sync = executor.submit(sync, *(folder / name for name in digests))  # which only waits for the disk
+        verification = verify_folder(folder, engine.map_items, are_ours=True)
+        disk_sync.result()
+    for check in verification.checks:
+        if not check.has_passed and check.name != FITNESS:
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 
 
-def _make_manifest(request: Request, survey: Survey, rewrite: Rewrite, about: Description) -> Manifest:
+def _make_manifest(request: Request, survey: TableScan, rewrite: Rewrite, description: Description) -> Manifest:
     hierarchy = survey.histogram.hierarchy
     manifest = Manifest(
         mechanism_name=rewrite.mechanism.name,
-        sensitive=request.schema.sensitive_columns,
-        types=tuple(field_type(part.type) or "" for part in survey.sensitive.parts),
-        fields=tuple(map(Field.of, rewrite.published)),
-        design=rewrite.mechanism.design(rewrite.plan),
+        sensitive_columns=request.schema.sensitive_columns,
+        sensitive_types=tuple(find_field_type(part.type) or "" for part in survey.sensitive.parts),
+        fields=tuple(map(Field.of, rewrite.published_columns)),
+        design=rewrite.mechanism.make_design(rewrite.plan),
         is_declared=request.schema.is_declared,
-        bins={name: bins.edges for name, bins in request.schema.bins.items() if name in survey.preparation.columns},
-        merged=request.schema.merged,
-        persons=survey.persons,
-        accepted=request.accepted,
-        missing=request.read.missing,
-        published_at=request.schema.publish_at,
-        hierarchies={} if hierarchy is None else {request.schema.sensitive: hierarchy},
+        ranges={name: bins.edges for name, bins in request.schema.ranges.items() if name in survey.preparation.columns},
+        merged_values=request.schema.merged_values,
+        person_check=survey.persons,
+        accepted_risks=request.accepted_risks,
+        missing_markers=request.read.missing,
+        published_levels=request.schema.publish_at,
+        hierarchies={} if hierarchy is None else {request.schema.sensitive_name: hierarchy},
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,
-        cell_column=rewrite.cell_name if rewrite.shown.has_cells else None,
-        about=about,
+        cell_column=rewrite.cell_name if rewrite.encoding.has_cells else None,
+        description=description,
     )
-    named = [field.name for name, fields in manifest.tables.items() if name != WEIGHTS for field in fields]
-    about.check_columns([*named, *manifest.sensitive])
+    column_names = [field.name for name, fields in manifest.tables.items() if name != WEIGHTS for field in fields]
+    description.check_columns([*column_names, *manifest.sensitive_columns])
     return manifest
 
 
-def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
+def write_weights(manifest: Manifest, sensitive: SensitiveColumns, path: Path) -> None:
     """Write what each record adds to the unbiased count of each value."""
     domain = [split_value(value) for value in sensitive.domain]
     values = [

@@ -35,9 +35,9 @@ class SfumatoError(Exception):
     kind: ClassVar[str] = "error"
     """What kind of error it is, for machines."""
 
-    def __init__(self, sentence: str, *, with_values: str | None = None) -> None:
-        super().__init__(_line(sentence))
-        self.with_values = str(self) if with_values is None else _line(with_values)
+    def __init__(self, sentence: str, *, sentence_with_values: str | None = None) -> None:
+        super().__init__(_make_safe_line(sentence))
+        self.sentence_with_values = str(self) if sentence_with_values is None else _make_safe_line(sentence_with_values)
         """The sentence with the values of the table that it is about, where it is about some."""
 
     @property
@@ -46,7 +46,7 @@ class SfumatoError(Exception):
         return {}
 
 
-def _line(sentence: str) -> str:
+def _make_safe_line(sentence: str) -> str:
     return escape_unprintable(hide_passwords(" ".join(sentence.splitlines())))
 
 

@@ -172,7 +172,7 @@ def test_long_answer_is_cut_in_a_notebook_and_says_so() -> None:
 def test_one_and_many_estimates_show_themselves() -> None:
     one = counted(388.0, 47.0**2, HOSTILE)
     assert [words(each) for each in parsed(one._repr_html_()).iter("td")] == ["388 ± 47", "[296, 480]"]
-    moments = Moments.joined([one.moments] * 50)
+    moments = Moments.concatenate([one.moments] * 50)
     many = Estimates(moments, "method", "assumption")
     assert f"The first {MOST_ROWS} of 50 rows" in words(parsed(many._repr_html_()))
     assert repr(many) == "Estimates(50 numbers, the first 388 ± 47 [296, 480])"

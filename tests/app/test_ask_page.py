@@ -35,12 +35,12 @@ from command_line import fail, publishing, run, succeed
 from releases import WAYS, accepting, known_key, people, published_by
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
-from sfumato._query.exact_intervals import FEW
+from sfumato._query.exact_intervals import FEW_EXPECTED_HITS
 from sfumato._query.intervals import compute_intervals
 from sfumato._query.release import Release
 from sfumato._release.description import Description
-from sfumato._report import ask_page
-from sfumato._report.question_page.page_file import LARGEST, LEVELS
+from sfumato._report import make_question_page
+from sfumato._report.question_page.page_file import LEVELS, MAX_MEGABYTES
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import BreachBound
@@ -61,7 +61,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 def test_page_is_as_large_where_help_waits_for_nothing() -> None:
-    assert commands.LARGEST == LARGEST
+    assert commands.MAX_MEGABYTES == MAX_MEGABYTES
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_page_is_refused_in_one_sentence(desk: Path, release: Path) -> None:
 def test_page_is_written_beside_a_release_never_in_it(desk: Path, table: Path) -> None:
     told = succeed(*publishing(table, "--page", "ask.html", "--json")).json
     assert told["page"]["path"] == "ask.html"
-    assert Path("ask.html").read_text(encoding="utf-8") == ask_page("release").html()
+    assert Path("ask.html").read_text(encoding="utf-8") == make_question_page("release").to_html()
     assert "would lie in the release" in fail(desk, *publishing(table, "--page", "other/ask.html", out="other"))
     assert "exists" in fail(desk, *publishing(table, "--page", "ask.html", out="other"))
     outcome = run(*publishing(table, "--page", "ask.html", "--force"))
@@ -106,7 +106,7 @@ def test_page_is_written_beside_a_release_never_in_it(desk: Path, table: Path) -
 def test_answers_are_those_of_the_library(mechanism: str, tmp_path: Path, browser: Browser) -> None:
     """Value, standard error, interval and note of cross tables, by the SQL that the page itself offers to copy."""
     release = published_by(mechanism, patients(400), tmp_path / "release")
-    with opened(browser, ask_page(release), tmp_path) as tab:
+    with opened(browser, make_question_page(release), tmp_path) as tab:
         for each in questions(tab.evaluate("sfumato.about")):
             found = list(differences(asked(tab, each), answered(release, tab, each), each["level"]))
             assert not found, (each, found[:5])
@@ -126,7 +126,7 @@ DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
     "compound": (patients(300), Schema.of(compound=("disease", "sex")), UNIFORM),
     "domain": (
         patients(300),
-        Schema.of("disease", domains={"disease": [*DISEASES, "rare"]}, bins={"age": "0,30,99"}),
+        Schema.of("disease", domains={"disease": [*DISEASES, "rare"]}, ranges={"age": "0,30,99"}),
         UNIFORM,
     ),
     "hierarchy": (patients(300), Schema.of("disease", hierarchies={"disease": CHAPTERS}), UNIFORM),
@@ -140,7 +140,7 @@ DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
     "fullest": (
         patients(300),
         Schema.of("disease"),
-        {"spec": DecoyGroups(2), "options": {"decoys": _decoys.Options(groups=_decoys.Creation.ANATOMY_RANDOM)}},
+        {"spec": DecoyGroups(2), "options": {"decoys": _decoys.Options(groups=_decoys.GroupCreation.ANATOMY_RANDOM)}},
     ),
     "in every group": (
         people(200, disease=["flu", "flu", "cold", "cold"]),
@@ -157,7 +157,7 @@ def test_answers_of_other_designs_are_those_of_the_library(design: str, tmp_path
     table, schema, asked_for = DESIGNS[design]
     request = Request(table, schema=schema, **asked_for, accept_exposure=True, **accepting(table, schema))
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(3)).release
-    with opened(browser, ask_page(release), tmp_path) as tab:
+    with opened(browser, make_question_page(release), tmp_path) as tab:
         for each in crossings(tab.evaluate("sfumato.about")):
             found = list(differences(asked(tab, each), answered(release, tab, each), each["level"]))
             assert not found, (each, found[:5])
@@ -168,8 +168,8 @@ def test_answers_of_other_designs_are_those_of_the_library(design: str, tmp_path
 def test_answers_from_counts_are_those_of_the_library(mechanism: str, tmp_path: Path, browser: Browser) -> None:
     """Of a release that is too large for one file: up to two public columns, and a sentence beyond."""
     release = published_by(mechanism, patients(3000), tmp_path / "release")
-    page = ask_page(release, largest=(ask_page(release).size - 1) / 1e6)
-    assert page.is_counted
+    page = make_question_page(release, max_megabytes=(make_question_page(release).size - 1) / 1e6)
+    assert page.has_only_counts
     with opened(browser, page, tmp_path) as tab:
         about = tab.evaluate("sfumato.about")
         held, compared = [each["columns"] for each in about["tables"]], 0
@@ -209,7 +209,7 @@ def test_names_that_objects_have_are_names_like_others(
     request = Request(table, schema=schema, **UNIFORM, **accepting(table, schema))
     describe = Description(columns={name: f"about {name}" for name in described})
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0), describe=describe).release
-    with opened(browser, ask_page(release), tmp_path) as tab:
+    with opened(browser, make_question_page(release), tmp_path) as tab:
         about = tab.evaluate("sfumato.about")
         assert [tab.get_by_text(f"about {name}", exact=True).count() for name in described] == [1] * len(described)
         assert {tuple(each["values"]) for each in about["public"]} == {tuple(sorted(INHERITED))}
@@ -241,12 +241,12 @@ def test_intervals_of_any_count_are_those_of_the_library(hostile: Release, tmp_p
     drawn = random.Random(11)
     cases = [(drawn_moments(drawn), level) for level in LEVELS for _ in range(30)]
     asked_for = "cases => cases.map(([moments, level]) => sfumato.interval(moments, level))"
-    with opened(browser, ask_page(hostile), tmp_path) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path) as tab:
         found = tab.evaluate(asked_for, cases)
     few = 0
     for (moments, level), ends in zip(cases, found, strict=True):
         chances = moments["chances"] and np.array(moments["chances"])[:, np.newaxis]
-        few += chances is not None and bool((moments["most"] - moments["least"]) * chances[1, 0] < FEW)
+        few += chances is not None and bool((moments["most"] - moments["least"]) * chances[1, 0] < FEW_EXPECTED_HITS)
         lines = {name: np.array([float(each)]) for name, each in moments.items() if name != "chances"}
         expected = np.concatenate(compute_intervals(Moments(**lines, chances=chances), level))
         assert ends == pytest.approx(expected, rel=1e-6, abs=1e-6), (moments, level)
@@ -256,7 +256,7 @@ def test_intervals_of_any_count_are_those_of_the_library(hostile: Release, tmp_p
 @pytest.mark.slow
 def test_comparison_would_notice(tmp_path: Path, browser: Browser) -> None:
     release = published_by("uniform", patients(200), tmp_path / "release")
-    with opened(browser, ask_page(release), tmp_path) as tab:
+    with opened(browser, make_question_page(release), tmp_path) as tab:
         mine, theirs = (
             find(question(["s0"]))
             for find in (lambda each: asked(tab, each), lambda each: answered(release, tab, each))
@@ -291,7 +291,7 @@ def saved(tab: Page, click: Callable[[], object]) -> list[list[str]]:
 
 @pytest.mark.slow
 def test_question_is_put_together_by_hand(hostile: Release, tmp_path: Path, browser: Browser) -> None:
-    with opened(browser, ask_page(hostile), tmp_path) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path) as tab:
         assert len(shown(tab)) == 8
         tab.get_by_role("checkbox", name="flu").check()
         tab.get_by_text("sex", exact=True).first.click()
@@ -305,7 +305,7 @@ def test_question_is_put_together_by_hand(hostile: Release, tmp_path: Path, brow
         assert not list(differences(asked(tab, asked_by_hand), theirs, 0.95))
         said = {row[0]: row[1:4] for row in shown(tab)}
         for (well,), estimate in theirs.items():
-            cell = estimate.cell()
+            cell = estimate.to_cell()
             assert said[str(well).lower()] == [cell.value, f"± {cell.error}", f"{cell.low} to {cell.high}"]
         tab.locator('[data-share="true"]').check()
         tab.wait_for_selector("text=Share of the rows")
@@ -316,12 +316,12 @@ def test_question_is_put_together_by_hand(hostile: Release, tmp_path: Path, brow
 
 @pytest.mark.slow
 def test_one_number_stands_alone_and_ranges_are_typed(hostile: Release, tmp_path: Path, browser: Browser) -> None:
-    with opened(browser, ask_page(hostile), tmp_path) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path) as tab:
         tab.locator('[data-group="s0"]').uncheck()
         tab.get_by_text("age", exact=True).first.click()
         tab.locator('[data-id="p0"][data-end="from"]').fill("30")
         tab.wait_for_selector(".headline")
-        exact = hostile.sql("SELECT COUNT(*) FROM release WHERE age >= 30").only().value
+        exact = hostile.sql("SELECT COUNT(*) FROM release WHERE age >= 30").get_estimate().value
         until(tab, f"document.querySelector('.headline').innerText.startsWith('{exact:,.0f}')")
         assert "exact" in tab.locator(".between").inner_text()
         tab.locator('[data-id="p0"][data-end="from"]').fill("no number")
@@ -330,7 +330,9 @@ def test_one_number_stands_alone_and_ranges_are_typed(hostile: Release, tmp_path
 
 @pytest.mark.slow
 def test_question_is_copied_and_answer_saved(hostile: Release, tmp_path: Path, browser: Browser) -> None:
-    with opened(browser, ask_page(hostile), tmp_path, permissions=["clipboard-read", "clipboard-write"]) as tab:
+    with opened(
+        browser, make_question_page(hostile), tmp_path, permissions=["clipboard-read", "clipboard-write"]
+    ) as tab:
         tab.locator('[data-group="p2"]').check()
         until(tab, "sfumato.view.rows.length === 32")
         tab.get_by_text("Ask the same elsewhere").click()
@@ -349,7 +351,7 @@ def test_question_is_copied_and_answer_saved(hostile: Release, tmp_path: Path, b
     assert header == ["disease", HOSTILE, "n", "n_se", "n_low", "n_high", "n_note"]
     assert len(lines) == 32
     assert {line[1] for line in lines} == {HOSTILE, f"'{FORMULA}", "O'Hara", "a,b"}  # no cell is taken for a formula
-    theirs = hostile.sql("SELECT SUM(1) FROM release").only().value
+    theirs = hostile.sql("SELECT SUM(1) FROM release").get_estimate().value
     assert sum(float(line[2]) for line in lines) == pytest.approx(theirs)
 
 
@@ -361,7 +363,7 @@ def test_what_is_seen_answers_the_question_at_once(
     leaves: str, hostile: Release, tmp_path: Path, browser: Browser
 ) -> None:
     """Who prints or unfolds the answer in the moment after the last click does not see the answer before it."""
-    with opened(browser, ask_page(hostile), tmp_path) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path) as tab:
         assert (
             tab.evaluate(
                 f"() => {{ document.querySelector('[data-group=p2]').click(); {leaves};"
@@ -374,7 +376,7 @@ def test_what_is_seen_answers_the_question_at_once(
 
 @pytest.mark.slow
 def test_what_is_saved_answers_the_question_at_once(hostile: Release, tmp_path: Path, browser: Browser) -> None:
-    with opened(browser, ask_page(hostile), tmp_path) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path) as tab:
         clicks = "['[data-group=p2]', '[data-tool=csv]'].forEach(each => document.querySelector(each).click())"
         header, *lines = saved(tab, lambda: tab.evaluate(clicks))
     assert header[:2] == ["disease", HOSTILE]
@@ -388,7 +390,7 @@ def test_what_is_copied_runs(
     """Python as it stands, and the command by a shell, though values hold quotes, backslashes and markup."""
     monkeypatch.chdir(hostile.path.parent)
     each = question(["s0"], conditions={"p2": {"codes": [0, 1, 2]}, "s0": {"codes": [0, 7]}})
-    with opened(browser, ask_page(hostile), tmp_path) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path) as tab:
         tab.evaluate("each => { sfumato.view.question = each; sfumato.view.answer(); }", each)
         texts = {}
         tab.get_by_text("Ask the same elsewhere").click()
@@ -416,7 +418,7 @@ def test_page_is_for_every_screen_and_everybody(
 ) -> None:
     """Nothing is wider than the screen, it is dark by night, and axe finds nothing serious, with all parts open."""
     look = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    with opened(browser, ask_page(hostile), tmp_path, **look) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path, **look) as tab:
         assert tab.locator("#question").is_visible() == (width > 720)
         tab.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
         tab.locator('[data-group="p2"]').check()
@@ -432,7 +434,7 @@ def test_page_is_for_every_screen_and_everybody(
 
 @pytest.mark.slow
 def test_answer_is_printed_without_the_question(hostile: Release, tmp_path: Path, browser: Browser) -> None:
-    with opened(browser, ask_page(hostile), tmp_path) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path) as tab:
         tab.emulate_media(media="print")
         assert not tab.locator("#question").is_visible()
         assert tab.locator(".answers").is_visible()
@@ -442,7 +444,7 @@ def test_answer_is_printed_without_the_question(hostile: Release, tmp_path: Path
 
 @pytest.mark.slow
 def test_question_folds_on_a_telephone(hostile: Release, tmp_path: Path, browser: Browser) -> None:
-    with opened(browser, ask_page(hostile), tmp_path, viewport={"width": 360, "height": 640}) as tab:
+    with opened(browser, make_question_page(hostile), tmp_path, viewport={"width": 360, "height": 640}) as tab:
         tab.get_by_text("Change the question").click()
         tab.locator('[data-share="true"]').check()
         tab.get_by_role("button", name="Show the answer").click()

@@ -204,7 +204,7 @@ def test_thousands_of_questions_are_answered_in_their_order(releases: dict[str, 
     for number in random.Random(1).sample(range(2000), 10):
         answer, expected = found[number], release.sql(questions[number])
         assert not isinstance(answer, Exception)
-        assert answer.only().value == pytest.approx(expected.only().value)
+        assert answer.get_estimate().value == pytest.approx(expected.get_estimate().value)
 
 
 # ------------------------------------------------------------------------------------------------------ same everywhere
@@ -247,7 +247,7 @@ def test_sql_python_and_batch_say_the_same(releases: dict[str, Release], tmp_pat
         (row,) = answer["rows"]
         expected = (row["n"], row["n_se"], row["n_low"], row["n_high"])
         single = release.count(count.value, where=count.where), release.count(where=count.sql())
-        for found in (*single, release.sql(sql).only(), many):
+        for found in (*single, release.sql(sql).get_estimate(), many):
             numbers = (found.value, found.standard_error, *found.interval())
             assert numbers == pytest.approx(expected, rel=1e-9, abs=1e-5), sql
             assert found.assumption == answer["assumption"] or row["n_se"] == 0
@@ -436,5 +436,5 @@ def test_numbers_of_a_batch_are_finite(releases: dict[str, Release]) -> None:
     for name, release in releases.items():
         for answer in release.ask_many(SIMPLE):
             assert not isinstance(answer, Exception), name
-            assert math.isfinite(answer.only().value)
-            assert np.isfinite(answer.only().interval()).all()
+            assert math.isfinite(answer.get_estimate().value)
+            assert np.isfinite(answer.get_estimate().interval()).all()

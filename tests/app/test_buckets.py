@@ -214,7 +214,7 @@ def test_counts_of_values_alone_are_exact(made: Made) -> None:
         rows = Release.open(made.folder).sql(
             "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease", method=method
         )
-        found = {row["disease"]: (row["n_low"], row["n_high"]) for row in rows.table()[1]}
+        found = {row["disease"]: (row["n_low"], row["n_high"]) for row in rows.to_table()[1]}
         assert found == {value: (count, count) for value, count in DISEASES.items()}
 
 
@@ -234,7 +234,7 @@ def test_groups_are_counted_as_conditions_are(made: Made) -> None:
     release = Release.open(made.folder)
     sql = "SELECT ward, disease, COUNT(*) AS n FROM release WHERE sex = 'M' GROUP BY ward, disease"
     for method in ("inverse", "uniform"):
-        rows = release.sql(sql, method=method).table()[1]
+        rows = release.sql(sql, method=method).to_table()[1]
         assert len(rows) == 3 * len(DISEASES)
         for row in rows[::7]:
             ward = "IS NULL" if row["ward"] is None else f"= '{row['ward']}'"
@@ -697,7 +697,7 @@ def test_several_columns_would_be_published_and_counted_as_one(desk: Path, monke
     release, original = Release.open(desk / "release"), patients()
     pairs = Counter(zip(original["disease"], original["drug"], strict=True))
     assert release.count(("flu", "tea")).interval() == (pairs["flu", "tea"],) * 2
-    rows = release.sql("SELECT drug, COUNT(*) AS n FROM release GROUP BY drug").table()[1]
+    rows = release.sql("SELECT drug, COUNT(*) AS n FROM release GROUP BY drug").to_table()[1]
     assert {row["drug"]: round(row["n"]) for row in rows} == Counter(original["drug"])
     monkeypatch.chdir(desk / "release")
     value = next(each for each in release.manifest.domain if isinstance(each, tuple) and None not in each)
@@ -719,9 +719,9 @@ def test_columns_may_have_the_names_of_ours(desk: Path, monkeypatch: pytest.Monk
     rows = release.sql(
         "SELECT bucket, COUNT(*) AS n FROM release WHERE count = 'flu' GROUP BY bucket", method="uniform"
     )
-    assert {row["bucket"]: row["n"] for row in rows.table()[1]}["F"] == pytest.approx(women)
+    assert {row["bucket"]: row["n"] for row in rows.to_table()[1]}["F"] == pytest.approx(women)
     assert 0 < women < DISEASES["flu"]
-    grouped = release.sql("SELECT g0, COUNT(*) AS n FROM release WHERE bucket = 'F' GROUP BY g0").table()[1]
+    grouped = release.sql("SELECT g0, COUNT(*) AS n FROM release WHERE bucket = 'F' GROUP BY g0").to_table()[1]
     assert sum(row["n"] for row in grouped) == original["sex"].count("F")
     monkeypatch.chdir(desk / "release")
     assert readme_count(desk / "release") == pytest.approx(DISEASES[FIRST])
@@ -767,7 +767,7 @@ def test_a_zip_holds_the_same_release(desk: Path) -> None:
     folder, packed = Release.open("release"), Release.open("release.zip")
     assert content(folder.folder) == content(packed.folder)
     sql = "SELECT sex, disease, COUNT(*) AS n FROM release GROUP BY sex, disease"
-    assert folder.sql(sql).table() == packed.sql(sql).table()
+    assert folder.sql(sql).to_table() == packed.sql(sql).to_table()
     del packed
 
 

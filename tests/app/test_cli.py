@@ -46,7 +46,7 @@ from sfumato._core.exact_numbers import Exact
 from sfumato._core.option_fields import list_flags, option
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
-from sfumato._request.requirement_kinds import REQUESTS
+from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.cli.app import build
 from sfumato.cli.commands import EXAMPLES
 from sfumato.cli.options import PromiseOptions
@@ -114,7 +114,7 @@ def test_help_shows_panels_from_the_table_to_the_output(name: str) -> None:
 @pytest.mark.parametrize("name", ["plan", "publish"])
 def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str) -> None:
     shown = panels(succeed(name, "--help").out)
-    declared = {flag.name: "What to promise" for kind in REQUESTS for flag in kind.FLAGS}
+    declared = {flag.name: "What to promise" for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
     for mechanism in REGISTRY.values():
         for flag in flags_of(mechanism):
             declared.setdefault(flag, mechanism.name)
@@ -124,7 +124,7 @@ def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str)
 
 
 def test_option_of_several_mechanisms_is_for_those_that_meet_the_request() -> None:
-    unsaid = {each.name: None for each in PromiseOptions.parameters()}
+    unsaid = {each.name: None for each in PromiseOptions.list_parameters()}
     directed = {**unsaid, "direction": Direction.BOTH}
     takers = {
         "several": ({"tolerance": "2"}, ("fine-grain", "harmonic")),
@@ -136,7 +136,7 @@ def test_option_of_several_mechanisms_is_for_those_that_meet_the_request() -> No
 
 
 def test_option_that_is_offered_in_part_is_taken_as_a_value_of_its_field() -> None:
-    unsaid = {each.name: None for each in PromiseOptions.parameters()}
+    unsaid = {each.name: None for each in PromiseOptions.list_parameters()}
     (options,) = PromiseOptions({**unsaid, "cap_factor": "2", "sizes": "optimal"}).options.values()
     assert options.sizes is Sizes.OPTIMAL
 
@@ -223,7 +223,7 @@ def test_stopping_a_command_leaves_nothing_behind(desk: Path, table: Path, monke
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LocalEngine, "shuffled", stop)
+    monkeypatch.setattr(LocalEngine, "shuffle", stop)
     before = content(desk)
     outcome = run(*publishing(table, "--plan-file", "plan.json"))
     assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")
@@ -236,7 +236,7 @@ def test_full_memory_is_told_in_words_and_leaves_nothing_behind(
     def fill(*_: Any) -> None:
         np.empty(1 << 60, dtype=np.uint8)
 
-    monkeypatch.setattr(LocalEngine, "shuffled", fill)
+    monkeypatch.setattr(LocalEngine, "shuffle", fill)
     before = content(desk)
     outcome = run(*publishing(table, "--plan-file", "plan.json"))
     assert outcome.code == 2

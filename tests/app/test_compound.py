@@ -131,7 +131,7 @@ def test_holder_is_told_beforehand_that_combinations_are_published(desk: Path, i
 @both_domains
 def test_release_of_a_compound_passes_beside_its_original(made: Path) -> None:
     found = verify(made, made.parent / "table.parquet")
-    assert [check.name for check in found.checks if not check.passed] == ["fitness"]
+    assert [check.name for check in found.checks if not check.has_passed] == ["fitness"]
 
 
 @pytest.mark.parametrize("is_declared", [False])
@@ -341,7 +341,7 @@ def test_column_is_checked_by_the_plan_itself() -> None:
     )
     with pytest.raises(InfeasibleError, match=r"^one value of column 'rare' alone could .* with 13/15 ") as caught:
         check_parts(chosen, bound, ["disease", "rare"])
-    assert caught.value.with_values.startswith("'True' of column 'rare' alone could ")
+    assert caught.value.sentence_with_values.startswith("'True' of column 'rare' alone could ")
     rarer = BreachBound("1/11", "2/3")  # 2/21 is above 1/11: nothing is asked for that share
     check_parts(chosen, rarer, ["disease", "rare"])
 
@@ -369,7 +369,7 @@ NEVER_SHOWN = ValueRetention(("b", 0), 1, Fraction(0), Fraction(0))
 def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[ValueRetention]) -> None:
     brute: dict[Any, Fraction] = {}
     for seen in cell:
-        drawn = Fraction(1, len(cell)) if seen.drawn is None else seen.drawn
+        drawn = Fraction(1, len(cell)) if seen.draw_chance is None else seen.draw_chance
         chances = [entry.count * ((entry is seen) * entry.retention + (1 - entry.retention) * drawn) for entry in cell]
         if not any(chances):  # it is never shown
             continue

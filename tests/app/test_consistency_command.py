@@ -39,7 +39,7 @@ def added(found: dict[str, Any], column: str, **values: str) -> float:
 def test_consistent_numbers_are_told_to_machines(folder: Path) -> None:
     found = answered(folder, SQL, "--consistent")
     assert found["columns"] == [*COLUMNS, "n_consistent"]
-    assert found["adjustment"] == CONSISTENT.words
+    assert found["adjustment"] == CONSISTENT.description
     assert [added(found, "n_consistent", sex=sex) for sex in "FM"] == pytest.approx([30, 30])
     assert min(row["n_consistent"] for row in found["rows"]) >= 0
 
@@ -52,7 +52,7 @@ def test_plain_answer_has_no_adjustment(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "column", "words"),
-    [([], "n_calibrated", CALIBRATED.words), (["--consistent"], "n_consistent", CONSISTENT.words)],
+    [([], "n_calibrated", CALIBRATED.description), (["--consistent"], "n_consistent", CONSISTENT.description)],
 )
 def test_totals_hold(folder: Path, options: list[str], column: str, words: str) -> None:
     found = answered(folder, SQL, "--totals", "known.csv", "--totals", "women.csv", *options)
@@ -66,7 +66,7 @@ def test_totals_hold(folder: Path, options: list[str], column: str, words: str) 
 def test_table_shows_the_column_and_how_it_was_made(folder: Path) -> None:
     shown = succeed("query", folder, SQL, "--consistent").words
     assert "n_consistent ┃" in shown
-    assert f"n_consistent: {CONSISTENT.words}" in shown
+    assert f"n_consistent: {CONSISTENT.description}" in shown
 
 
 def test_exact_answer_says_that_nothing_was_done(folder: Path) -> None:

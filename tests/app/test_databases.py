@@ -23,7 +23,7 @@ from sfumato._readers import workbook_size
 from sfumato._readers.open_table import open_source
 from sfumato._readers.postgres_tables import PostgresTable
 from sfumato._readers.workbook_size import MOST_CELLS
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato.errors import SourceError
 
 TABLE = pa.table(people(300, weight=[0.5, 1.25, None, 2.0], day=[datetime.date(2024, 1, 31), None]))
@@ -37,13 +37,13 @@ def same_release(desk: Path, table: str | Path, *more: str) -> Outcome:
     """Publish a table, and hold it to the release of the same table in Parquet."""
     succeed(*keyed(write_parquet(desk / "people.parquet", TABLE), "expected"))
     done = succeed(*keyed(table, "release", *more))
-    assert (desk / "release" / DATA).read_bytes() == (desk / "expected" / DATA).read_bytes()
+    assert (desk / "release" / DATA_FILE).read_bytes() == (desk / "expected" / DATA_FILE).read_bytes()
     return done
 
 
 def read(table: Any, desk: Path, **how: Any) -> pa.Table:
     source = open_source(table, desk / "spool", read=sfumato.ReadOptions(**how))
-    return pa.Table.from_batches(source.batches(source.schema.names, 50), source.schema)
+    return pa.Table.from_batches(source.read_batches(source.schema.names, 50), source.schema)
 
 
 # ---------------------------------------------------------------------------------------------------------------- Excel
@@ -293,11 +293,10 @@ def server() -> Iterator[Server]:
         found.run(
             "CREATE TYPE mood AS ENUM ('well', 'ill')",
             "CREATE DOMAIN money_ AS numeric(10, 2)",
-            "CREATE TABLE kinds AS SELECT 1.50::numeric(10, 2) AS priced, 7::numeric(12) AS whole, "
-            "2.5::numeric AS free, 'ab'::char(4) AS padded, 'ill'::mood AS mood, 3.25::money_ AS money, true AS truth, "
-            "2::smallint AS small, "
-            "'c3ca2d1c-0ae0-4680-9788-df97042f2500'::uuid AS key, '10:30'::time AS at, "
-            "'2024-01-31 10:00+02'::timestamptz AS moment, ARRAY[1, 2] AS several, NULL::text AS nothing",
+            "CREATE TABLE kinds AS SELECT 1.50::numeric(10, 2) AS priced, 7::numeric(12) AS whole, 2.5::numeric AS "
+            "free, 'ab'::char(4) AS padded, 'ill'::mood AS mood, 3.25::money_ AS money, true AS truth, 2::smallint AS "
+            "small, 'c3ca2d1c-0ae0-4680-9788-df97042f2500'::uuid AS key, '10:30'::time AS at, '2024-01-31 "
+            "10:00+02'::timestamptz AS moment, ARRAY[1, 2] AS several, NULL::text AS nothing",
         )
         yield found
 
@@ -309,7 +308,7 @@ def test_table_of_a_server_is_read_by_its_key(server: Server, desk: Path) -> Non
     succeed(*keyed(server.address("people"), "kept", *plan))
     server.run("UPDATE people SET sex = sex WHERE number < 100")  # which puts rows elsewhere, and changes none
     succeed(*keyed(server.address("public.people"), "again", *plan))
-    assert (desk / "again" / DATA).read_bytes() == (desk / "kept" / DATA).read_bytes()
+    assert (desk / "again" / DATA_FILE).read_bytes() == (desk / "kept" / DATA_FILE).read_bytes()
 
 
 @pytest.mark.slow
@@ -478,10 +477,10 @@ def test_address_that_can_be_read_in_two_ways_is_refused_without_repeating_it(ad
 
 def test_address_is_shown_without_what_is_secret() -> None:
     found = PostgresTable.of("postgres://me:p%40ss@h:1/db?sslmode=require&password=x&sslpassword=y::s.t")
-    assert found.shown == "postgresql://me@h:1/db?sslmode=require::s.t"
+    assert found.safe_address == "postgresql://me@h:1/db?sslmode=require::s.t"
     assert found.address == "postgresql://me:p%40ss@h:1/db?sslmode=require&password=x&sslpassword=y"
     assert "p%40ss" not in repr(found)
-    assert PostgresTable.of("postgres://me@h/db?p%61ssword=x::t").shown == "postgresql://me@h/db::t"
+    assert PostgresTable.of("postgres://me@h/db?p%61ssword=x::t").safe_address == "postgresql://me@h/db::t"
     bound = sfumato.BreachBound("1/10", "1/2")
     assert "p%40ss" not in repr(sfumato.Request(found.address, schema=sfumato.Schema.of("x"), spec=bound))
 

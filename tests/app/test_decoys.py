@@ -199,7 +199,7 @@ def test_the_default_is_what_the_groups_need(releases: Callable[[str], Made]) ->
 
 @few_ways
 def test_a_value_alone_is_counted_by_how_often_it_is_published(made: Made, way: str) -> None:
-    rows = Release.open(made.folder).sql("SELECT disease, COUNT(*) AS n FROM release GROUP BY disease").table()[1]
+    rows = Release.open(made.folder).sql("SELECT disease, COUNT(*) AS n FROM release GROUP BY disease").to_table()[1]
     size = 2 if way == "two columns" else 3
     for row in rows:
         published = shown(made)[row["disease"]]
@@ -218,7 +218,7 @@ def test_questions_about_public_columns_are_answered_exactly(made: Made) -> None
 def test_a_condition_that_nobody_meets_finds_nobody(made: Made) -> None:
     sql = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND number < 0"
     assert "no record satisfies" in succeed("query", made.folder, sql).words
-    (row,) = Release.open(made.folder).sql(sql).table()[1]
+    (row,) = Release.open(made.folder).sql(sql).to_table()[1]
     assert (row["n"], row["n_low"], row["n_high"]) == (0, 0, 0)
 
 
@@ -261,7 +261,7 @@ def test_each_of_two_columns_is_counted_as_if_it_were_alone(releases: Callable[[
 
 def test_combinations_of_two_columns_are_said_to_tell_next_to_nothing(releases: Callable[[str], Made]) -> None:
     folder = releases("two columns").folder
-    (row,) = Release.open(folder).sql("SELECT COUNT(*) n FROM release WHERE disease = 'HIV' AND age = 30").table()[1]
+    (row,) = Release.open(folder).sql("SELECT COUNT(*) n FROM release WHERE disease = 'HIV' AND age = 30").to_table()[1]
     assert row["n_note"].startswith("deliberately unreliable: next to no joint information is published")
     assert (row["n_low"], row["n_high"]) != (row["n"], row["n"])
 
@@ -380,7 +380,7 @@ def test_a_group_size_that_cannot_be_had_names_the_largest(desk: Path, counts: d
 
 
 def merged_of(folder: Path) -> dict[str, Any]:
-    return {name: (each.values, each.label) for name, each in Release.open(folder).manifest.merged.items()}
+    return {name: (each.values, each.label) for name, each in Release.open(folder).manifest.merged_values.items()}
 
 
 RARE = {"mumps", "measles", "asthma", None}

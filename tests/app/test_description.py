@@ -126,7 +126,7 @@ def test_hostile_words_stay_words(text: str, tmp_path: Path) -> None:
         table, schema=Schema.of(SENSITIVE), spec=BreachBound("1/10", "1/2"), accept_telling=("age", "sex")
     )
     release = publish(request, tmp_path / "release", describe=about).release
-    assert release.manifest.about == about
+    assert release.manifest.description == about
     assert text in " ".join(run("info", release.folder).out.split()) or len(text) > 80
     readme = readme_of(release)
     plain = readme_of(publish(request, tmp_path / "plain", describe=about_all("plain")).release)
@@ -165,7 +165,7 @@ def test_columns_of_sets_are_described_as_what_they_show(tmp_path: Path) -> None
         accept_telling=("age", "sex"),
     )
     release = publish(request, tmp_path / "release", describe=about).release
-    assert set(release.manifest.about.columns) == set(release.manifest.shown_names)
+    assert set(release.manifest.description.columns) == set(release.manifest.protected_columns)
 
 
 def test_description_in_python_is_checked_too() -> None:

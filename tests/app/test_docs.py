@@ -216,7 +216,7 @@ def row_of(reader: TableReader) -> str:
         example,
         ", ".join(f"`{ending}`" for ending in reader.endings),
         "yes" if reader.takes_several else "",
-        reader.part,
+        reader.part_kind,
         "yes" if reader.reads_stores else "",
         "yes" if reader.beginnings else "",
         "yes" if reader.reads_compressed else "",
@@ -251,9 +251,9 @@ def test_attackers_of_the_reference_are_tried(tmp_path: Path, monkeypatch: pytes
         exec(block, scope)
     text = (DOCS / "reference.md").read_text(encoding="utf-8")
     tried = [*scope["before"], *scope["found"].attacks]
-    assert [each.who for each in tried if f"`{each.who}` |" not in text] == []
+    assert [each.scenario for each in tried if f"`{each.scenario}` |" not in text] == []
     assert len(tried) == 6 + 5
-    assert all(check.passed for check in scope["found"].checks)
+    assert all(check.has_passed for check in scope["found"].checks)
 
 
 def test_reference_names_every_figure() -> None:

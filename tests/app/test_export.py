@@ -42,7 +42,7 @@ def read(path: Path) -> pd.DataFrame:
 @pytest.mark.parametrize("name", REGISTRY)
 def test_weights_add_up_to_counts(name: str, tmp_path: Path) -> None:
     release = published_by(name, TABLE.select(["age", "sex", SENSITIVE]), tmp_path / "release")
-    if next(iter(release.manifest.methods.values())).weights is None:
+    if next(iter(release.manifest.methods.values())).compute_weights is None:
         with pytest.raises(QueryError, match="no weights by record"):
             export(release, ["HIV"], tmp_path / "out.csv")
         assert not (tmp_path / "out.csv").exists()
@@ -60,7 +60,7 @@ def test_weights_add_up_to_counts(name: str, tmp_path: Path) -> None:
 def test_public_columns_come_as_they_are(suffix: str, tmp_path: Path) -> None:
     release = published_by("uniform", TABLE, tmp_path / "release")
     found = export(release, ["HIV"], tmp_path / f"out{suffix}")
-    frame, said = read(found.path), dict(found.renamed)
+    frame, said = read(found.path), dict(found.renamed_columns)
     assert said == ({} if suffix == ".csv" else {"Blood group, see note 7": "Blood_group_see_note_7"})
     published = release.sql('SELECT age, sex, "when", tall, code FROM release').to_arrow().to_pylist()
 
@@ -102,8 +102,8 @@ def test_names_are_such_as_packages_take_and_labels_say_the_rest(tmp_path: Path)
     assert len({name.lower() for name in names}) == len(names) == 8
     assert all(len(name) <= 32 and name.isidentifier() and name.isascii() for name in names)
     labels = dict(zip(names, meta.column_labels, strict=True))
-    assert {labels[name] for name in found.weights} == {"weight of HIV", "weight of hiv+"}
-    assert labels[found.renamed["1st"]] == "1st"
+    assert {labels[name] for name in found.weight_columns} == {"weight of HIV", "weight of hiv+"}
+    assert labels[found.renamed_columns["1st"]] == "1st"
 
 
 def test_error_of_a_weighted_total_is_not_below_that_of_the_release(tmp_path: Path) -> None:
@@ -186,5 +186,5 @@ def test_words_that_packages_keep_for_themselves_are_no_names(tmp_path: Path) ->
     for suffix in (".dta", ".sav"):
         done = export(release, ["HIV"], tmp_path / f"out{suffix}")
         taken = ["v_if", "v_BY", "v_with", "v_str5", "v_byte", "v_strL", "n"]
-        assert dict(done.renamed) == dict(zip(names, taken, strict=True))
+        assert dict(done.renamed_columns) == dict(zip(names, taken, strict=True))
         assert set(taken) < set(read(done.path).columns)

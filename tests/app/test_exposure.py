@@ -146,17 +146,17 @@ def test_exposures_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[s
     )
     (exposure,) = found.exposures
     believed = beliefs(groups, held, size)
-    assert exposure.without.right == pytest.approx(right(believed, held))
+    assert exposure.without_release.success == pytest.approx(right(believed, held))
     assert exposure.with_release is not None
-    retention = found.chosen.plan.retention
+    retention = found.choice.plan.retention
     law = [[float((1 - retention) / size + retention * (x == y)) for y in range(size)] for x in range(size)]
     after = [
         [row[value] * law[value][shown] / sum(row[x] * law[x][shown] for x in range(size)) for shown in range(size)]
         for row, value in zip(believed, held, strict=True)
     ]
     least, most = sum(map(min, after)) / len(rows), sum(map(max, after)) / len(rows)
-    assert least - 1e-9 <= exposure.with_release.mean <= most + 1e-9
-    assert min(max(map(min, after)), 1) - 1e-9 <= exposure.with_release.worst <= max(map(max, after)) + 1e-9
+    assert least - 1e-9 <= exposure.with_release.mean_belief <= most + 1e-9
+    assert min(max(map(min, after)), 1) - 1e-9 <= exposure.with_release.worst_belief <= max(map(max, after)) + 1e-9
 
 
 @pytest.mark.parametrize(("way", "worst"), [("uniform", 8 / 13), ("subset as bits", 8 / 13), ("small-domain", 2 / 3)])
@@ -203,7 +203,7 @@ def test_breaches_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[st
     except InfeasibleError:
         return
     bounds = rare([value for _, value in rows], (bound.prior, bound.posterior))
-    worst, breached = brute_exposure(cells_of(found.chosen.to_json()), rows, bounds)
+    worst, breached = brute_exposure(cells_of(found.choice.to_json()), rows, bounds)
     refusals = [str(each) for each in found.notices if each.code == "would-be-refused"]
     assert len(refusals) == (breached > 0)
     for refusal in refusals:

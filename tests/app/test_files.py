@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import BOUND, SCRIPT, TEST_KEY, fail, people, publishing, run, succeed, write_csv, write_parquet
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 
 
 def piped(content: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
@@ -22,7 +22,7 @@ def piped(content: bytes, *arguments: str | Path) -> subprocess.CompletedProcess
 
 
 def data(release: Path) -> bytes:
-    return (release / DATA).read_bytes()
+    return (release / DATA_FILE).read_bytes()
 
 
 def keyed(table: str | Path, out: str | Path, *more: str) -> tuple[str | Path, ...]:

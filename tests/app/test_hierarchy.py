@@ -90,7 +90,7 @@ def test_column_is_published_at_a_level(table: Path) -> None:
 def test_release_at_a_level_is_verified_with_its_hierarchy(desk: Path, table: Path) -> None:
     publish(table, *AT_CHAPTER)
     assert succeed("verify", "release", "--original", table, *HIERARCHY).code == 0
-    assert verify("release", table, hierarchies={"disease": desk / "codes.csv"}).passed
+    assert verify("release", table, hierarchies={"disease": desk / "codes.csv"}).has_passed
     sentence = fail(desk, "verify", "release", "--original", table)
     assert "give the hierarchy that tells which is whose (--hierarchy disease=FILE)." in sentence
     (desk / "codes.csv").write_bytes(CHAPTERS.replace(b"HIV,blood", b"HIV,immune"))
@@ -147,7 +147,7 @@ def test_table_of_other_groups_does_not_pass(desk: Path, table: Path) -> None:
     publish(table, *AT_CHAPTER)
     (desk / "codes.csv").write_bytes(CHAPTERS.replace(b"cold,lungs", b"cold,blood"))
     found = verify("release", table, hierarchies={"disease": desk / "codes.csv"})
-    assert [check.name for check in found.checks if not check.passed] == ["draws"]
+    assert [check.name for check in found.checks if not check.has_passed] == ["draws"]
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_request_file_names_hierarchy_and_level(desk: Path, table: Path) -> None
         "[promise]\nprior = 0.1\nposterior = 0.5\n"
     )
     succeed("publish", "request.toml", "--out", "release", "--plan-file", "private.json")
-    assert Release.open("release").manifest.published_at == {"disease": "chapter"}
+    assert Release.open("release").manifest.published_levels == {"disease": "chapter"}
     again = ("publish", "request.toml", "--out", "again", "--plan-file", "private.json")
     assert "belongs to another request" in fail(desk, *again, "--publish-at", "disease=part")
     (desk / "request.toml").write_text("[publish_at]\ndisease = 3\n")

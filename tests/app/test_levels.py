@@ -55,7 +55,7 @@ def test_values_and_groups_are_counted_from_one_release(table: Path) -> None:
     assert pq.read_schema("release/data.parquet").names == ["age", "sex", "code", "code_level"]
     assert set(pq.read_table("release/data.parquet").column("code_level").to_pylist()) == {"code", "chapter"}
     release = Release.open("release")
-    assert "code_level" not in release.manifest.public
+    assert "code_level" not in release.manifest.public_columns
     rows = succeed("query", "release", "SELECT code.chapter, COUNT(*) FROM release GROUP BY ALL", "--json").json["rows"]
     chapters = {row["chapter"]: row["n"] for row in rows}
     codes = {code: release.count(code).value for code in CODES}

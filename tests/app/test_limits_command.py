@@ -18,8 +18,8 @@ from command_line import SCRIPT, complaint, run, run_apart
 from releases import people, published, published_by
 from sfumato._query import child_process
 from sfumato._query.answer import Answer
-from sfumato._query.answering import Asker
-from sfumato._query.child_process import Asking, ask_apart
+from sfumato._query.answering import QueryRunner
+from sfumato._query.child_process import QueryJob, ask_in_child
 from sfumato._query.release import Release
 from sfumato.errors import QueryError
 from slow_questions import BOUNDED, COUNT, ENDLESS
@@ -39,14 +39,14 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 @pytest.fixture
 def stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     """One question does not look at the clock."""
-    ask = Asker.ask
+    ask = QueryRunner.ask
 
-    def sleeping(asker: Asker, sql: str) -> Any:
+    def sleeping(asker: QueryRunner, sql: str) -> Any:
         if sql == STUCK:
             time.sleep(60)
         return ask(asker, sql)
 
-    monkeypatch.setattr(Asker, "ask", sleeping)
+    monkeypatch.setattr(QueryRunner, "ask", sleeping)
     monkeypatch.setattr(child_process, "GRACE", 0.1)
 
 
@@ -70,7 +70,7 @@ def test_batch_goes_on_after_a_question_that_does_not_stop(release: Release, tmp
 
 
 def test_child_that_is_gone_is_one_sentence(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asker, "ask", lambda asker, sql: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(QueryRunner, "ask", lambda asker, sql: os.kill(os.getpid(), signal.SIGKILL))
     assert "ended from outside" in complaint(run("query", release.folder, SIMPLE))
 
 
@@ -79,17 +79,17 @@ def test_child_leaves_alone_what_its_parent_has_not_put_away(release: Release, m
     asked.sql(COUNT)  # a connection, whose threads are not copied
     circle: list[Any] = [asked]
     circle.append(circle)
-    ask = Asker.ask
+    ask = QueryRunner.ask
 
-    def collecting(asker: Asker, sql: str) -> Any:
+    def collecting(asker: QueryRunner, sql: str) -> Any:
         gc.collect()
         return ask(asker, sql)
 
-    monkeypatch.setattr(Asker, "ask", collecting)
+    monkeypatch.setattr(QueryRunner, "ask", collecting)
     gc.disable()
     try:
         del circle, asked
-        (found,) = ask_apart(Asking(release, (SIMPLE,), is_batch=False))
+        (found,) = ask_in_child(QueryJob(release, (SIMPLE,), is_batch=False))
     finally:
         gc.enable()
     assert isinstance(found, Answer)
@@ -98,7 +98,7 @@ def test_child_leaves_alone_what_its_parent_has_not_put_away(release: Release, m
 @pytest.mark.parametrize("mechanism", ["uniform", "buckets"])
 def test_answer_is_that_of_python(tmp_path: Path, mechanism: str) -> None:
     opened = published_by(mechanism, people(120), tmp_path / "release")
-    assert ask_apart(Asking(opened, (SIMPLE,), is_batch=False)) == [opened.sql(SIMPLE)]
+    assert ask_in_child(QueryJob(opened, (SIMPLE,), is_batch=False)) == [opened.sql(SIMPLE)]
 
 
 @pytest.mark.full
@@ -199,4 +199,4 @@ def test_slow_question_ends_in_time(release: Release, name: str) -> None:
 
 def test_question_is_not_asked_twice_when_it_fails(release: Release) -> None:
     with pytest.raises(QueryError, match="no column"):
-        ask_apart(Asking(release, ("SELECT nothing FROM release",), is_batch=False))
+        ask_in_child(QueryJob(release, ("SELECT nothing FROM release",), is_batch=False))

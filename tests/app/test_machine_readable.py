@@ -13,8 +13,8 @@ import pytest
 import sfumato
 from command_line import BOUND, complaint, content, people, publishing, run, succeed, write_csv
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
-from sfumato._publication_plan import notice_codes
-from sfumato._request.warnings import CODES
+from sfumato._publication_plan import list_notice_codes
+from sfumato._request.warnings import NOTICE_CODES
 from sfumato.mechanisms import REGISTRY
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -95,9 +95,9 @@ def test_every_error_has_a_kind_of_its_own_that_the_reference_names() -> None:
 
 
 def test_error_survives_the_way_between_processes() -> None:
-    sent = pickle.loads(pickle.dumps(SpecError("one value.", with_values="'a'.")))
-    assert (str(sent), sent.with_values) == ("one value.", "'a'.")
-    assert SpecError("one\nvalue\x1b").with_values == "one value\\x1b"
+    sent = pickle.loads(pickle.dumps(SpecError("one value.", sentence_with_values="'a'.")))
+    assert (str(sent), sent.sentence_with_values) == ("one value.", "'a'.")
+    assert SpecError("one\nvalue\x1b").sentence_with_values == "one value\\x1b"
 
 
 # ---------------------------------------------------------------------------------------------------------------- codes
@@ -115,13 +115,13 @@ def test_codes_are_those_that_are_said() -> None:
         made[path.relative_to(root).parts[0]] |= made_codes(path)
     remarked = made.pop("mechanisms")
     assert remarked == {code for each in REGISTRY.values() for code in each.explanation.remark_codes}
-    assert set().union(*made.values()) == set(CODES)
-    assert not remarked & set(CODES)
+    assert set().union(*made.values()) == set(NOTICE_CODES)
+    assert not remarked & set(NOTICE_CODES)
 
 
 def test_reference_lists_every_code_and_no_other() -> None:
     section = REFERENCE.read_text(encoding="utf-8").split("## Notices")[1].split("\n## ")[0]
-    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)) == sorted(notice_codes())
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)) == sorted(list_notice_codes())
 
 
 def test_notices_are_told_with_code_column_and_numbers(desk: Path) -> None:

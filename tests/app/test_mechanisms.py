@@ -53,7 +53,7 @@ class Made:
 
     def __call__(self, sql: str, method: str | None = None) -> list[dict[str, Any]]:
         """The rows of an answer."""
-        return Release.open(self.folder).sql(sql, method=method).table()[1]
+        return Release.open(self.folder).sql(sql, method=method).to_table()[1]
 
 
 def publishing(table: Path, out: Path | str, way: str, *options: str) -> list[str]:

@@ -87,7 +87,7 @@ def kinds_of_tables() -> dict[str, Any]:
 @pytest.mark.parametrize("kind", list(kinds_of_tables()))
 def test_texts_of_any_table_are_missing_where_they_are_marked(kind: str, desk: Path) -> None:
     source = open_source(kinds_of_tables()[kind], desk / "spool", read=ReadOptions(missing=("?", "NA", "4")))
-    rows = [row for batch in source.batches(["number", "text"], 2) for row in batch.to_pylist()]
+    rows = [row for batch in source.read_batches(["number", "text"], 2) for row in batch.to_pylist()]
     assert rows == [{"number": 1 + place, "text": text} for place, text in enumerate(["x", None, None, None, ""])]
     assert source.schema.field("text").type == pa.string()
     assert source.rows == 5
@@ -96,7 +96,9 @@ def test_texts_of_any_table_are_missing_where_they_are_marked(kind: str, desk: P
 def test_empty_text_is_missing_in_a_typed_table_only_if_it_is_named(desk: Path) -> None:
     table = pa.table({"text": ["x", ""]})
     for missing, expected in ([], ["x", ""]), ([""], ["x", None]):
-        (batch,) = open_source(table, desk / "spool", read=ReadOptions(missing=tuple(missing))).batches(["text"], 10)
+        (batch,) = open_source(table, desk / "spool", read=ReadOptions(missing=tuple(missing))).read_batches(
+            ["text"], 10
+        )
         assert batch.column("text").to_pylist() == expected
 
 
@@ -141,5 +143,5 @@ def test_library_reads_the_same_marks(desk: Path) -> None:
         Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("?",))),
         desk / "release",
     )
-    assert verify(desk / "release", frame).passed
+    assert verify(desk / "release", frame).has_passed
     assert '"missing": [' in (desk / "release" / MANIFEST).read_text()

@@ -17,7 +17,7 @@ from command_line import OPEN_BOUND, people, succeed, write_csv, write_parquet
 from releases import WAYS, published_by
 from sfumato._core.cell_values import to_json
 from sfumato._verify.against_original import verify
-from sfumato._verify.file_checks import FIT
+from sfumato._verify.file_checks import FITNESS
 
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 250_000)
@@ -176,7 +176,7 @@ def test_column_of_any_name_is_public_and_grouped_by(desk: Path) -> None:
 def test_columns_of_any_name_are_verified_beside_the_original(tmp_path: Path, mechanism: str) -> None:
     table = pa.table(people(**{name: [f"x{name}", f"y{name}"] for name in (*NAMES, *OURS)}))
     release = published_by(mechanism, table, tmp_path / "release")
-    assert [check.name for check in verify(release.folder, table).checks if not check.passed] == [FIT]
+    assert [check.name for check in verify(release.folder, table).checks if not check.has_passed] == [FITNESS]
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_times_with_a_zone_are_verified_beside_the_original(tmp_path: Path, mech
     times = pa.array([UTC_NOON, UTC_NOON + datetime.timedelta(hours=1)] * 30, pa.timestamp("us", "Europe/Berlin"))
     table = pa.table(people() | {"seen": times})
     release = published_by(mechanism, table, tmp_path / "release")
-    assert [check.name for check in verify(release.folder, table).checks if not check.passed] == [FIT]
+    assert [check.name for check in verify(release.folder, table).checks if not check.has_passed] == [FITNESS]
 
 
 @pytest.mark.slow

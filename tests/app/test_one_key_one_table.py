@@ -206,11 +206,11 @@ def test_plan_file_is_refused_for_another_table_of_a_server(server: Server, desk
 def test_sheet_is_known_again_when_another_sheet_changes(desk: Path) -> None:
     """The rows that are published count, not the file that they stand in."""
     one, _ = sheets_of_one_book(desk)
-    first = open_source(one, desk / "spool").fingerprint()
+    first = open_source(one, desk / "spool").compute_fingerprint()
     book = openpyxl.load_workbook(desk / "book.xlsx")
     book["other"].append(["F", "flu"])
     book.save(desk / "book.xlsx")
-    assert open_source(one, desk / "spool").fingerprint() == first
+    assert open_source(one, desk / "spool").compute_fingerprint() == first
 
 
 # --------------------------------------------------------------------------------------------------------------- draws
@@ -219,14 +219,14 @@ def test_sheet_is_known_again_when_another_sheet_changes(desk: Path) -> None:
 def record_subkeys(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
     """Collect every subkey that anything is drawn with from now on."""
     subkeys: set[bytes] = set()
-    derive = Draws._subkey
+    derive = Draws._derive_subkey
 
     def recorded(self: Draws, purpose: str) -> bytes:
         subkey = derive(self, purpose)
         subkeys.add(subkey)
         return subkey
 
-    monkeypatch.setattr(Draws, "_subkey", recorded)
+    monkeypatch.setattr(Draws, "_derive_subkey", recorded)
     return subkeys
 
 

@@ -57,13 +57,13 @@ def test_rows_that_are_left_out_are_said_and_the_rest_verifies(table: Path, way:
     manifest = made.release.manifest
     expected = PEOPLE if way != "surplus" else 2 * PEOPLE
     assert made.release.rows == expected
-    assert manifest.persons is not None
-    assert manifest.persons.left_out == ROWS - expected
-    assert f"{ROWS - expected}" in manifest.rows_sentence
-    assert manifest.rows_sentence in " ".join((Path("release") / README).read_text().split())
+    assert manifest.person_check is not None
+    assert manifest.person_check.dropped_rows == ROWS - expected
+    assert f"{ROWS - expected}" in manifest.person_sentence
+    assert manifest.person_sentence in " ".join((Path("release") / README).read_text().split())
     assert [notice.code for notice in made.notices].count("rows-chosen") == 1
     found = verify("release", table, plan_file="plan")
-    assert found.passed
+    assert found.has_passed
     assert [check.name for check in found.checks].count("persons") == 2
 
 
@@ -106,7 +106,7 @@ def test_persons_are_counted_again_where_the_plan_file_says_who_they_are(table: 
     publish(request(table, rows_per_person=3), "release", plan_file="plan")
     assert [check.name for check in verify("release", table).checks].count("persons") == 1
     found = verify("release", table, plan_file="plan")
-    assert found.passed
+    assert found.has_passed
     assert "each 'number' of the original was counted again" in " ".join(check.detail for check in found.checks)
 
 
@@ -114,7 +114,7 @@ def test_persons_are_counted_again_where_the_plan_file_says_who_they_are(table: 
 def test_release_that_promises_less_than_its_persons_need_does_not_verify(table: Path) -> None:
     publish(request(table, rows_per_person=3), "release")
     edit_manifest(Path("release"), lambda written: written["sfumato"]["persons"].update(most=4))
-    (failed,) = (check for check in verify("release").checks if not check.passed and check.name != "fitness")
+    (failed,) = (check for check in verify("release").checks if not check.has_passed and check.name != "fitness")
     assert failed.detail == "a person may have 4 rows, and the promise is for 3."
 
 
@@ -153,9 +153,9 @@ def test_answers_count_people_or_rows(table: Path) -> None:
     ).release
     for release, counted in ((one, "people"), (several, "rows"), (unknown, "rows")):
         for sql in ("SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT COUNT(*) FROM release"):
-            assert release.sql(sql).counted == counted
+            assert release.sql(sql).counted_unit == counted
         (answer,) = release.ask_many(["SELECT COUNT(*) FROM release WHERE disease = 'flu'"])
-        assert getattr(answer, "counted", None) == counted
+        assert getattr(answer, "counted_unit", None) == counted
     assert "Nothing says that it was checked whose row is whose" in unknown.promise
 
 
@@ -189,8 +189,10 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
     schema = Schema.of("disease", person="patient", rows_per_person=each)
     with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique .* as one person.s rows"):
         publish(Request(pa.table(whole), schema=schema, spec=BOUND), "release")
-    found = plan(Request(pa.table(whole), schema=replace(schema, confirmed=frozenset({"insurance"})), spec=BOUND))
-    assert found.uniqueness.after.alone == 1
+    found = plan(
+        Request(pa.table(whole), schema=replace(schema, confirmed_columns=frozenset({"insurance"})), spec=BOUND)
+    )
+    assert found.uniqueness.after_bins.unique_share == 1
 
 
 def test_who_counts_different_persons_is_told_how_people_are_counted(table: Path) -> None:

@@ -491,7 +491,7 @@ def test_inverse_question_is_answered_beside_the_plan(desk: Path) -> None:
     assert (found["error"], found["at"], found["reason"]) == ("1/5", 300, None)
     told = Fraction(found["posterior"])
     plans = [choose(dict(enumerate(counts)), BreachBound("1/10", each)) for each in (told, told - Fraction(1, 100))]
-    enough, below = (plan.error_curve([300])[0].evenly or 0 for plan in plans)
+    enough, below = (plan.predict_error_curve([300])[0].evenly or 0 for plan in plans)
     assert enough <= 0.2 < below
     file = counts_file(desk, {"x1": 400, "x2": 300})
     words = succeed("plan", "--counts", file, *asked).words

@@ -19,12 +19,20 @@ from sfumato._planning.mechanism_choice import choose
 from sfumato._request.requirements import BreachBound
 from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.errors import SpecError
-from sfumato.mechanisms import MECHANISMS, REGISTRY, VERIFIERS, Mechanism, Registry, missing, register
+from sfumato.mechanisms import (
+    MECHANISM_GROUP,
+    REGISTRY,
+    VERIFIER_GROUP,
+    Mechanism,
+    Registry,
+    missing,
+    register,
+)
 from sfumato.mechanisms._randomized_response import uniform
 
 TESTS = Path(toy.__file__).parent
 SOURCE = Path(sfumato.__file__).parent.parent
-BOTH = {MECHANISMS: {"toy": "toy_mechanism:MECHANISM"}, VERIFIERS: {"toy": "toy_mechanism:LAW"}}
+BOTH = {MECHANISM_GROUP: {"toy": "toy_mechanism:MECHANISM"}, VERIFIER_GROUP: {"toy": "toy_mechanism:LAW"}}
 Groups = dict[str, dict[str, str]]
 
 
@@ -77,7 +85,7 @@ def test_plugin_is_published_queried_and_verified_from_the_command_line(desk: Pa
 
 @pytest.mark.slow
 def test_plugin_without_a_verifier_is_planned_and_not_published(desk: Path, table: Path) -> None:
-    folder = installed(desk / "site", {MECHANISMS: BOTH[MECHANISMS]})
+    folder = installed(desk / "site", {MECHANISM_GROUP: BOTH[MECHANISM_GROUP]})
     asked = (table, "--sensitive", "disease", *BOUND, "--mechanism", "toy", "--json")
     made = with_plugins(folder, "publish", *asked, "--out", "release")
     assert made.code == 2
@@ -91,9 +99,9 @@ def test_release_is_not_verified_where_its_verifier_is_not_installed(desk: Path,
     both = installed(desk / "both", BOTH)
     asked = ("--sensitive", "disease", *BOUND, "--mechanism", "toy")
     assert with_plugins(both, "publish", table, *asked, "--out", "release").code == 0
-    lacking = with_plugins(installed(desk / "one", {MECHANISMS: BOTH[MECHANISMS]}), "verify", "release")
+    lacking = with_plugins(installed(desk / "one", {MECHANISM_GROUP: BOTH[MECHANISM_GROUP]}), "verify", "release")
     assert lacking.code == 2
-    assert VERIFIERS in lacking.err
+    assert VERIFIER_GROUP in lacking.err
 
 
 @pytest.mark.slow
@@ -108,7 +116,7 @@ def test_release_is_not_verified_where_its_verifier_is_not_installed(desk: Path,
     ids=["cannot be imported", "takes a name of ours", "has another name", "is no mechanism"],
 )
 def test_broken_plugin_is_named_and_leaves_the_others_alone(desk: Path, table: Path, name: str, value: str) -> None:
-    folder = installed(desk / "site", {MECHANISMS: {name: value}}, "some-plugin")
+    folder = installed(desk / "site", {MECHANISM_GROUP: {name: value}}, "some-plugin")
     planned = with_plugins(folder, "plan", table, "--sensitive", "disease", *BOUND, "--json")
     assert planned.code == 0, planned.err
     (said,) = [line for line in planned.notices if "some-plugin" in line]
@@ -122,17 +130,17 @@ def test_broken_plugin_is_named_and_leaves_the_others_alone(desk: Path, table: P
 
 def test_plugins_are_loaded_when_the_registry_is_first_asked(desk: Path) -> None:
     with found_in(installed(desk / "site", BOTH)):
-        registry: Registry[Mechanism] = Registry(MECHANISMS, Mechanism, {"uniform": uniform.MECHANISM})
+        registry: Registry[Mechanism] = Registry(MECHANISM_GROUP, Mechanism, {"uniform": uniform.MECHANISM})
         assert list(registry) == ["uniform", "toy"]
-        assert (registry["toy"], registry.added, registry.broken) == (toy.MECHANISM, {"toy"}, ())
+        assert (registry["toy"], registry.added_names, registry.broken_plugins) == (toy.MECHANISM, {"toy"}, ())
 
 
 def test_two_plugins_of_one_name_are_one_and_a_refusal(desk: Path) -> None:
-    folder = installed(installed(desk / "site", BOTH, "first"), {MECHANISMS: BOTH[MECHANISMS]}, "second")
+    folder = installed(installed(desk / "site", BOTH, "first"), {MECHANISM_GROUP: BOTH[MECHANISM_GROUP]}, "second")
     with found_in(folder):
-        registry: Registry[Mechanism] = Registry(MECHANISMS, Mechanism, {})
+        registry: Registry[Mechanism] = Registry(MECHANISM_GROUP, Mechanism, {})
         assert list(registry) == ["toy"]
-        (broken,) = registry.broken
+        (broken,) = registry.broken_plugins
         assert (broken.name, broken.distribution in {"first", "second"}) == ("toy", True)
 
 
@@ -151,7 +159,7 @@ def test_registered_mechanism_is_taken_by_name_only() -> None:
     assert choose(counts, bound, mechanism="toy").mechanism is toy.MECHANISM
     alone = choose(counts, bound, rivals=True)
     assert alone.mechanism.name != "toy"
-    assert "toy" in {each.mechanism.name for each in alone.others}
+    assert "toy" in {each.mechanism.name for each in alone.alternatives}
     assert not choose(counts, bound).reason.count("toy")
     with pytest.raises(SpecError, match="by its name"):
         choose(counts, bound, options={"toy": toy.Options()})
@@ -170,5 +178,5 @@ def test_name_that_is_taken_and_what_is_no_mechanism_are_refused() -> None:
 
 def test_name_is_free_again_after_it_was_given_up(registered: None) -> None:
     del REGISTRY[toy.NAME]
-    assert toy.NAME not in REGISTRY.added
+    assert toy.NAME not in REGISTRY.added_names
     register(toy.MECHANISM)

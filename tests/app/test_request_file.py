@@ -12,7 +12,7 @@ import pytest
 from command_line import TEST_KEY, content, fail, people, run, succeed, write_csv
 from releases import read_json
 from sfumato.cli.app import build
-from sfumato.cli.request_file import BY_COLUMN, PATH, SECTIONS, list_keys
+from sfumato.cli.request_file import COLUMN_SECTIONS, PATH, SECTIONS, list_keys
 
 REQUEST = """
 [table]
@@ -296,4 +296,4 @@ def test_nearest_key_is_the_one_that_was_meant() -> None:
     for key in known:
         (nearest,) = difflib.get_close_matches(key[1:], known, 1, 0)
         assert nearest == key or len(key) <= 6
-    assert not {*SECTIONS, *BY_COLUMN} & {*list_keys()} - {PATH, "bins", "publish_at"}
+    assert not {*SECTIONS, *COLUMN_SECTIONS} & {*list_keys()} - {PATH, "bins", "publish_at"}

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import Outcome, complaint, run, succeed
 from sfumato._commands.demo import DIAGNOSES
-from sfumato._request.warnings import CODES
+from sfumato._request.warnings import NOTICE_CODES
 
 ROWS = 3000
 START = ("publish", "stays.csv", "--out", "release", "--sensitive", "diagnosis")
@@ -44,7 +44,7 @@ NOTICES = (
     Step("domain-observed", "(--domain diagnosis=FILE)", ("--domain", f"diagnosis={CODE_BOOK}")),
     Step("records-alone", "wider ranges (--bins), or leave some out (--drop)", RANGES),
 )
-UNSOUND = [code for code in CODES if code not in {"rows-chosen", "mechanism-chosen", "frequent-values"}]
+UNSOUND = [code for code in NOTICE_CODES if code not in {"rows-chosen", "mechanism-chosen", "frequent-values"}]
 """What a release should not have that is called sound; rows are chosen, and some diagnoses are frequent."""
 
 

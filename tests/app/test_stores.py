@@ -58,7 +58,7 @@ def address(name: str) -> Address:
 def names(place: str) -> list[str]:
     """What is at an address, with the names of versions left out."""
     return sorted(
-        re.sub("-[0-9a-f]{16}/", "/", str(each.relative_to(address(place)))) for each in address(place).below()
+        re.sub("-[0-9a-f]{16}/", "/", str(each.relative_to(address(place)))) for each in address(place).list_files()
     )
 
 
@@ -151,7 +151,7 @@ def test_release_appears_with_its_manifest_which_comes_last(bucket: str, store: 
     succeed(*publishing(write_csv(desk / "people.csv", people()), out=f"{bucket}/release"))
     written = [asked for asked in store.asked if asked.startswith(("PUT", "POST"))]
     assert written[-1].endswith(f"/release/{MANIFEST}")
-    version = next(each.parent for each in address(f"{bucket}/release").below() if "version-" in each.key)
+    version = next(each.parent for each in address(f"{bucket}/release").list_files() if "version-" in each.key)
     address(f"{bucket}/release/{MANIFEST}").remove()
     assert version.is_dir()
     with pytest.raises(ReleaseFormatError, match=f"has no {MANIFEST}"):
@@ -199,7 +199,7 @@ def test_publishing_the_same_again_changes_nothing(bucket: str, store: Store, de
     with store.refusing(r"(PUT|POST|DELETE) "):  # all of it is there already
         succeed(*again, "--force")
     succeed("verify", out)
-    (readme,) = (each for each in address(out).below() if each.name == "README.md")
+    (readme,) = (each for each in address(out).list_files() if each.name == "README.md")
     readme.put(b"spoilt")
     with store.refusing(r"(PUT|POST) .*README"):  # the version is not removed: it is the one that is out
         complaint(run(*again, "--force"))
@@ -230,7 +230,7 @@ def test_file_of_the_same_version_that_was_cut_off_is_put_again(bucket: str, des
     table, out = write_csv(desk / "people.csv", people()), f"{bucket}/release"
     again = publishing(table, "--plan-file", "plan.json", out=out)
     succeed(*again)
-    (data,) = (each for each in address(out).below() if each.name == "data.parquet")
+    (data,) = (each for each in address(out).list_files() if each.name == "data.parquet")
     whole = data.read_bytes(1 << 20)
     for damaged in (whole[:-1], whole[:-1] + b"?"):
         data.put(damaged)
@@ -259,7 +259,7 @@ def test_what_is_no_release_is_not_replaced(bucket: str, desk: Path) -> None:
 
 def test_copy_of_a_store_is_a_release(bucket: str, desk: Path) -> None:
     succeed(*publishing(write_csv(desk / "people.csv", people()), out=f"{bucket}/release"))
-    for each in address(f"{bucket}/release").below():
+    for each in address(f"{bucket}/release").list_files():
         path = desk / "copy" / each.relative_to(address(f"{bucket}/release"))
         path.parent.parent.mkdir(exist_ok=True)
         each.fetch(path)
@@ -293,14 +293,14 @@ def test_engine_counts_where_the_records_are(mechanism: str, bucket: str, desk: 
     queries = [sfumato.CountQuery({"sex": "F"}, ["flu"]), sfumato.CountQuery({"age": [30, 40]})]
     assert list(far.count_many(queries, engine=FarEngine())) == list(here.count_many(queries))
     assert len(far.records) == 3
-    assert not [path for path in far.here.rglob("part-*")]  # nothing of them came here
+    assert not [path for path in far.local_folder.rglob("part-*")]  # nothing of them came here
     assert list(far.count_many(queries)) == list(here.count_many(queries))  # now it did
 
 
 def test_table_beside_the_records_that_is_absurd_is_refused(bucket: str, desk: Path) -> None:
     succeed(*publishing(write_csv(desk / "people.csv", people()), out=f"{bucket}/release"))
     pq.write_table(pa.table({"value": pa.nulls(3_000_000, pa.int8())}), desk / "bomb.parquet", compression="zstd")
-    (weights,) = (each for each in address(f"{bucket}/release").below() if each.name == "weights.parquet")
+    (weights,) = (each for each in address(f"{bucket}/release").list_files() if each.name == "weights.parquet")
     weights.put(desk / "bomb.parquet")
     with pytest.raises(ReleaseFormatError, match=r"weights\.parquet (has|claims)"):
         Release.open(f"{bucket}/release")
@@ -309,7 +309,7 @@ def test_table_beside_the_records_that_is_absurd_is_refused(bucket: str, desk: P
 def test_spool_is_private_and_goes_with_the_release(bucket: str, desk: Path) -> None:
     succeed(*publishing(write_csv(desk / "people.csv", people()), out=f"{bucket}/release"))
     release = Release.open(f"{bucket}/release")
-    assert not (release.here / "data.parquet").exists()  # not before somebody asks
+    assert not (release.local_folder / "data.parquet").exists()  # not before somebody asks
     spool = release.folder
     assert (spool / "data.parquet").exists()
     assert spool.stat().st_mode & 0o077 == 0
@@ -351,7 +351,7 @@ def test_no_credentials_are_written_or_said(bucket: str, desk: Path) -> None:
     table = write_csv(desk / "people.csv", people())
     outcome = succeed(*publishing(table, "--plan-file", "plan.json", out=f"{bucket}/release"))
     written = [path.read_bytes() for path in desk.rglob("*") if path.is_file()]
-    written += [each.open("rb").read() for each in address(f"{bucket}/release").below()]
+    written += [each.open("rb").read() for each in address(f"{bucket}/release").list_files()]
     for secret in (b"very-secret", b"AKIANOBODY", os.environ["AWS_ENDPOINT_URL"].encode()):
         assert not any(secret in each for each in [*written, outcome.out.encode(), outcome.err.encode()])
 
@@ -379,7 +379,7 @@ def test_every_kind_of_file_is_read_from_a_store(bucket: str, desk: Path) -> Non
     for name, content in given.items():
         (address(bucket) / name).put(content)
         source = open_source(f"{bucket}/{name}", desk / "spool")
-        read = pa.Table.from_batches(source.batches(table.column_names, 25))
+        read = pa.Table.from_batches(source.read_batches(table.column_names, 25))
         assert read.to_pydict() == table.to_pydict()
     (address(bucket) / "a.duckdb").put(b"")
     with pytest.raises(SourceError, match="copy it here first"):

@@ -12,7 +12,7 @@ import toy_mechanism as toy
 from command_line import people, run, succeed, write_parquet
 from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan, publish, verify
 from sfumato._core.random_draws import Draws
-from sfumato._report import ask_page
+from sfumato._report import make_question_page
 from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.errors import InternalError, MissingCapabilityError
 from sfumato.mechanisms import REGISTRY, missing
@@ -43,13 +43,14 @@ def release(registered: None, table: Path) -> Release:
 @pytest.mark.usefixtures("registered")
 def test_toy_is_planned_by_name_and_as_a_rival(table: Path) -> None:
     histogram = Histogram.of(["flu", "HIV", "cold"], [60, 30, 10])
-    named = choose(histogram, BOUND, Draws.secret(), toy.NAME)
+    named = choose(histogram, BOUND, Draws.from_fresh_key(), toy.NAME)
     assert named.mechanism is toy.MECHANISM
-    assert named.others == ()
-    best = choose(histogram, BOUND, Draws.secret())
-    assert toy.NAME in {each.mechanism.name for each in (best, *best.others)}
+    assert named.alternatives == ()
+    best = choose(histogram, BOUND, Draws.from_fresh_key())
+    assert toy.NAME in {each.mechanism.name for each in (best, *best.alternatives)}
     assert toy.NAME in {
-        each.mechanism.name for each in plan(Request(table, schema=Schema.of("disease"), spec=BOUND)).chosen.others
+        each.mechanism.name
+        for each in plan(Request(table, schema=Schema.of("disease"), spec=BOUND)).choice.alternatives
     }
     unpickled = pickle.loads(pickle.dumps(named))
     assert unpickled.mechanism is toy.MECHANISM
@@ -57,14 +58,14 @@ def test_toy_is_planned_by_name_and_as_a_rival(table: Path) -> None:
 
 
 def test_toy_is_asked_in_a_page_by_the_script_of_its_method(release: Release) -> None:
-    page = ask_page(release)
-    assert page.twin.script.read_text(encoding="utf-8") in page.html()
+    page = make_question_page(release)
+    assert page.twin.script.read_text(encoding="utf-8") in page.to_html()
 
 
 def test_toy_is_published_verified_and_repeated(release: Release, table: Path) -> None:
-    assert verify(release.path).passed
+    assert verify(release.path).has_passed
     found = verify(release.path, table)
-    assert found.passed, found
+    assert found.has_passed, found
     assert "draws" in {check.name for check in found.checks}
     request = Request(
         table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME, options={toy.NAME: toy.Options(slack=10)}
@@ -166,7 +167,7 @@ def test_page_of_a_mechanism_without_a_script_is_refused(release: Release, monke
     monkeypatch.setitem(REGISTRY, toy.NAME, replace(toy.MECHANISM, estimators=silent))
     assert missing(toy.NAME) == (*TOY_MISSES, "PageTwin")
     with pytest.raises(MissingCapabilityError) as raised:
-        ask_page(Release.open(release.path))
+        make_question_page(Release.open(release.path))
     assert raised.value.capability == "PageTwin"
 
 

@@ -43,7 +43,7 @@ def test_table_of_the_reader_is_published_and_verified(archive: Path, desk: Path
     request = Request(archive, schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex"))
     release = publish(request, "release", plan_file="private.plan").release
     assert release.rows == 3000
-    assert verify("release", archive, plan_file="private.plan").passed
+    assert verify("release", archive, plan_file="private.plan").has_passed
     succeed("measure", archive, "--public", "sex")
 
 

@@ -38,16 +38,16 @@ from sfumato._parquet.parquet_writer import FileWriter
 from sfumato._perturb import perturbation as rewriting
 from sfumato._perturb import record_writer
 from sfumato._perturb.perturbation import Rewrite
-from sfumato._perturb.record_writer import write_records, write_side
+from sfumato._perturb.record_writer import write_records, write_side_table
 from sfumato._planning.mechanism_choice import choose
-from sfumato._profile.table_scan import Survey
+from sfumato._profile.table_scan import TableScan
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import ReadOptions
 from sfumato._readers.sources import MemorySource, Source
-from sfumato._records import DATA, Naming
-from sfumato._records.bucket_records import Buckets, NumberColumn
+from sfumato._records import DATA_FILE, Naming
+from sfumato._records.bucket_records import BucketEncoding, NumberColumn
 from sfumato._records.column_codes import CodedColumn, PublishedColumn
 from sfumato._records.set_records import SetColumn
 from sfumato._request.group_requirements import DecoyGroups
@@ -56,7 +56,7 @@ from sfumato.errors import EngineError, InternalError, SourceError, TargetError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._subset_selection import subset
 
-RECORDS, BUCKETS = Buckets.FILES
+RECORDS, BUCKETS = BucketEncoding.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -114,7 +114,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 def surveyed(
     given_input: Input, engine: Engine, folder: Path, mechanism: str, draws: Draws = DRAWS
-) -> tuple[Survey, Rewrite]:
+) -> tuple[TableScan, Rewrite]:
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
@@ -134,9 +134,9 @@ def written(given_input: Input, engine: Engine, folder: Path, mechanism: str, dr
         contents = rewrite.mechanism.bucket_table.list_contents(rewrite.plan)
         names = tuple(part.name for part in found.sensitive.parts)
         naming = Naming(names, found.histogram.values, (), rewrite.cell_name)
-        side = rewrite.shown.side(found.sensitive, naming, contents)
+        side = rewrite.encoding.make_side_table(found.sensitive, naming, contents)
         assert side is not None
-        write_side(engine, side, folder)
+        write_side_table(engine, side, folder)
     files = tables_of(mechanism)
     assert sorted(os.listdir(folder)) == files
     return b"".join((folder / name).read_bytes() for name in files)
@@ -163,23 +163,24 @@ def has_side(mechanism: str) -> bool:
 
 
 def records_of(mechanism: str) -> str:
-    return RECORDS if has_side(mechanism) else DATA
+    return RECORDS if has_side(mechanism) else DATA_FILE
 
 
 def tables_of(mechanism: str) -> list[str]:
-    return [RECORDS, BUCKETS] if has_side(mechanism) else [DATA]
+    return [RECORDS, BUCKETS] if has_side(mechanism) else [DATA_FILE]
 
 
 @pytest.mark.slow
 def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
     designs = {
-        name: REGISTRY[name].design(surveyed(INPUTS["every type"], USUAL, tmp_path, name)[1].plan) for name in REGISTRY
+        name: REGISTRY[name].make_design(surveyed(INPUTS["every type"], USUAL, tmp_path, name)[1].plan)
+        for name in REGISTRY
     }
     assert len(designs["small-domain"].cells) > 1
     assert designs["subset"].subset_size > 1
     assert len(set(designs["fine-grain"].retentions)) > 1
     plans = [surveyed(INPUTS["every type"], USUAL, tmp_path, name)[1].plan for name in REGISTRY if has_side(name)]
-    assert all(len(set(plan.dealing.sizes.tolist())) > 1 and len(plan.dealing.tranches) > 1 for plan in plans)
+    assert all(len(set(plan.dealing.bucket_sizes.tolist())) > 1 and len(plan.dealing.tranches) > 1 for plan in plans)
     assert len(plans) > 1
 
 
@@ -228,7 +229,7 @@ def test_same_key_gives_the_same_bytes_where_sets_are_lists(
     monkeypatch.setitem(WAYS, "subset", lists)
     expected = written(INPUTS["with gaps"], USUAL, tmp_path / "usual", "subset")
     assert written(INPUTS["with gaps"], engine, tmp_path / "other", "subset") == expected
-    sets = pq.read_table(tmp_path / "other" / DATA).column("disease").to_pylist()
+    sets = pq.read_table(tmp_path / "other" / DATA_FILE).column("disease").to_pylist()
     assert {len(members) for members in sets} == {2}
     assert {member for members in sets for member in members} == {"flu", "cold", "asthma", None}
 
@@ -244,7 +245,7 @@ def test_same_key_gives_the_same_bytes_where_sets_are_columns(
         monkeypatch.setitem(WAYS, "subset", replace(WAYS["subset"], options=subset.Options(form)))
         expected[form] = written(INPUTS["with gaps"], USUAL, tmp_path / form, "subset")
     assert written(INPUTS["with gaps"], engine, tmp_path / "other", "subset") == expected[subset.Form.COLUMNS]
-    lists, told = (pq.read_table(tmp_path / form / DATA) for form in (subset.Form.LIST, subset.Form.COLUMNS))
+    lists, told = (pq.read_table(tmp_path / form / DATA_FILE) for form in (subset.Form.LIST, subset.Form.COLUMNS))
     for value in ("flu", "cold", "asthma", None):
         holds = [value in members for members in lists.column("disease").to_pylist()]
         assert told.column(f"disease_{value or 'missing'}").to_pylist() == holds
@@ -262,8 +263,8 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
     )
     for name, each in {"usual": USUAL, "other": engine}.items():
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=each)
-    assert (tmp_path / "other" / DATA).read_bytes() == (tmp_path / "usual" / DATA).read_bytes()
-    shown = pq.read_table(tmp_path / "usual" / DATA)
+    assert (tmp_path / "other" / DATA_FILE).read_bytes() == (tmp_path / "usual" / DATA_FILE).read_bytes()
+    shown = pq.read_table(tmp_path / "usual" / DATA_FILE)
     for name in ("disease", "sex"):
         held = Counter(table.column(name).to_pylist())
         assert set(shown.column(name).to_pylist()) == set(held)
@@ -304,10 +305,10 @@ def test_every_group_lists_the_same_values_and_none_that_would_tell_something(
     domains = {part.name: list(part.values.to_pylist()) for part in found.sensitive.parts}
     records = tmp_path / "folder" / records_of(mechanism)
     rows = pq.read_table(records)
-    columns = [column for column in rewrite.published if column.listed is not None]
+    columns = [column for column in rewrite.published_columns if column.dictionary_values is not None]
     for column in columns:
-        assert column.listed is not None
-        listed = column.listed.to_pylist()
+        assert column.dictionary_values is not None
+        listed = column.dictionary_values.to_pylist()
         if column.name in domains:
             assert listed == domains[column.name]
         elif column.name != rewrite.cell_name:
@@ -325,7 +326,7 @@ def test_pyarrow_can_write_every_column_with_the_same_rows(
     """The way back, should pages of our own ever fail somebody."""
     make_small(monkeypatch)
     ours = written(INPUTS["with gaps"], USUAL, tmp_path / "ours", mechanism)
-    monkeypatch.setattr(CodedColumn, "listed", None)
+    monkeypatch.setattr(CodedColumn, "dictionary_values", None)
     for kind in (CodedColumn, NumberColumn, SetColumn):
         monkeypatch.setattr(kind, "is_plain", False)
     assert written(INPUTS["with gaps"], USUAL, tmp_path / "theirs", mechanism) != ours
@@ -357,8 +358,8 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
     found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
     (batch,) = given_input.table.combine_chunks().to_batches()
     before = np.zeros(found.histogram.domain_size, dtype=np.int64) if rewrite.mechanism.uses_slots else None
-    rows = values_of(rewrite.published, rewrite(found.preparation(batch), 0, before))
-    words = DRAWS.stream("order").words(0, found.histogram.total).tolist()
+    rows = values_of(rewrite.published_columns, rewrite(found.preparation(batch), 0, before))
+    words = DRAWS.get_stream("order").draw_bits(0, found.histogram.total).tolist()
     order = sorted(range(len(words)), key=words.__getitem__)
     published_table = pq.read_table(tmp_path / "folder" / records_of(mechanism))
     assert published_table.column_names == list(rows)
@@ -370,11 +371,11 @@ def values_of(columns: Sequence[PublishedColumn], rows: Rows) -> dict[str, list[
     """Rewritten rows as values, one by one."""
     found = {}
     for column in columns:
-        written = column.written(rows[column.source])
-        if column.listed is None:
+        written = column.to_file_values(rows[column.source])
+        if column.dictionary_values is None:
             found[column.name] = written.to_pylist()
         else:
-            values = [*column.listed.to_pylist(), None]
+            values = [*column.dictionary_values.to_pylist(), None]
             found[column.name] = [values[code] for code in written.tolist()]
     return found
 
@@ -408,7 +409,7 @@ def test_lines_of_the_buckets_are_what_their_records_hold_in_order(
 @MECHANISMS
 def test_public_columns_are_the_original_ones(mechanism: str, given_input: Input, tmp_path: Path) -> None:
     written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
-    sensitive = given_input.schema.sensitive
+    sensitive = given_input.schema.sensitive_name
     public = [name for name in given_input.table.column_names if name not in given_input.schema.sensitive_columns]
 
     def rows(table: pa.Table) -> list[str]:
@@ -472,7 +473,7 @@ def test_same_rows_give_the_same_bytes_from_every_source(
     table = people(ROWS, weight=[50.5, 61.25, None])
     expected = published(table, tmp_path / "expected").folder
     found = published(offer(table, tmp_path), tmp_path / "found", engine=engine).folder
-    assert (found / DATA).read_bytes() == (expected / DATA).read_bytes()
+    assert (found / DATA_FILE).read_bytes() == (expected / DATA_FILE).read_bytes()
 
 
 @pytest.mark.slow
@@ -497,7 +498,7 @@ def test_same_rows_of_persons_are_chosen_by_every_engine(
             read=ReadOptions(missing=("?",)),
         )
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=engine)
-        return (tmp_path / name / DATA).read_bytes()
+        return (tmp_path / name / DATA_FILE).read_bytes()
 
     expected = release("expected", USUAL)
     monkeypatch.setattr(shuffle, "PART_ROWS", 16)
@@ -525,7 +526,7 @@ def numbers(part: int, given: Iterator[Bundle]) -> Iterator[tuple[int, list[int]
 )
 def test_every_part_gets_its_bundles_in_the_order_of_the_items(engine: Engine) -> None:
     told: list[int] = []
-    found = dict(engine.shuffled(bundles, range(50), numbers, 3, told.append))
+    found = dict(engine.shuffle(bundles, range(50), numbers, 3, told.append))
     assert found == {part: list(range(50)) for part in range(3)}
     assert told == list(range(1, 51))
 
@@ -585,13 +586,13 @@ def test_what_goes_wrong_anywhere_stops_everything_and_is_raised_as_it_is(
 ) -> None:
     before = threading.active_count()
     with pytest.raises(Broken):
-        list(LocalEngine(threads=threads).shuffled(work, items(), finish, 3, done))
+        list(LocalEngine(threads=threads).shuffle(work, items(), finish, 3, done))
     assert threading.active_count() == before
 
 
 def test_whoever_takes_no_more_results_stops_everything() -> None:
     before = threading.active_count()
-    for _ in LocalEngine(threads=2).shuffled(bundles, range(50), numbers, 3, lambda number: None):
+    for _ in LocalEngine(threads=2).shuffle(bundles, range(50), numbers, 3, lambda number: None):
         break
     assert threading.active_count() == before
 
@@ -608,7 +609,7 @@ def test_no_more_parts_are_finished_at_once_than_keep_the_threads_busy() -> None
         with lock:
             running.remove(part)
 
-    found = list(LocalEngine(threads=5).shuffled(bundles, range(5), finish, 3, lambda number: None))
+    found = list(LocalEngine(threads=5).shuffle(bundles, range(5), finish, 3, lambda number: None))
     assert (found, len(most)) == ([5, 5, 5], 3)
     assert max(most) <= 2
 
@@ -618,7 +619,7 @@ def test_no_more_parts_are_finished_at_once_than_keep_the_threads_busy() -> None
 def test_publishing_leaves_the_release_and_nothing_else(engine: LocalEngine, mechanism: str, tmp_path: Path) -> None:
     published_by(mechanism, every_type(), tmp_path / "release", engine=engine)
     assert os.listdir(tmp_path) == ["release"]
-    tables = tables_of(mechanism) if has_side(mechanism) or mechanism == "decoys" else [DATA, "weights.parquet"]
+    tables = tables_of(mechanism) if has_side(mechanism) or mechanism == "decoys" else [DATA_FILE, "weights.parquet"]
     assert sorted(os.listdir(tmp_path / "release")) == sorted(["README.md", "datapackage.json", *tables])
 
 
@@ -782,8 +783,8 @@ def test_table_that_is_only_touched_is_published(tmp_path: Path) -> None:
 class Quiet(LocalEngine):
     """An engine that does not tell when the last piece is rewritten."""
 
-    def shuffled(self, work: Any, items: Any, finish: Any, parts: int, done: Any) -> Iterator[Any]:
-        return super().shuffled(work, items, finish, parts, lambda pieces: None)
+    def shuffle(self, work: Any, items: Any, finish: Any, parts: int, done: Any) -> Iterator[Any]:
+        return super().shuffle(work, items, finish, parts, lambda pieces: None)
 
 
 def test_engine_that_does_not_tell_of_its_last_piece_leaves_nothing_out(
@@ -844,7 +845,7 @@ def test_run_that_is_stopped_leaves_nothing(stage: str, tmp_path: Path) -> None:
 
 def test_memory_source_is_read_twice_in_the_same_order() -> None:
     source = MemorySource(every_type())
-    readings = [pa.Table.from_batches(source.batches(["age", "sex"], 7)) for _ in range(2)]
+    readings = [pa.Table.from_batches(source.read_batches(["age", "sex"], 7)) for _ in range(2)]
     assert readings[0].equals(readings[1])
 
 
@@ -854,13 +855,13 @@ class CarelessEngine(FarEngine):
 
     brought: Callable[[list[Bundle]], list[Bundle]] = list
 
-    def shuffled(self, work: Any, items: Any, finish: Any, parts: int, done: Any) -> Iterator[Any]:
+    def shuffle(self, work: Any, items: Any, finish: Any, parts: int, done: Any) -> Iterator[Any]:
         def carelessly(part: int, bundles: Iterator[Bundle]) -> Iterator[Any]:
             return finish(part, iter(self.brought(list(bundles))))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("far_engine.sent", lambda thing: thing)
-            yield from super().shuffled(work, items, carelessly, parts, done)
+            yield from super().shuffle(work, items, carelessly, parts, done)
 
 
 @pytest.mark.parametrize("brought", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]], ids=["lost", "twice"])

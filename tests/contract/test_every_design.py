@@ -90,7 +90,7 @@ def test_every_size_and_bound_has_the_published_law_and_the_amplification_exactl
     mechanism, options = REGISTRY[name], {"uniform": uniform.NoOptions, "subset": subset.Options}[name]()
     plan = _planned(name, [1] * size, bound, options)
     law = whole_law(mechanism, plan, [1] * size)
-    published = {"uniform": _uniform_law, "subset": _subset_law}[name](mechanism.design(plan).to_json())
+    published = {"uniform": _uniform_law, "subset": _subset_law}[name](mechanism.make_design(plan).to_json())
     assert law == published
     ratios = [ratio for place in range(size) for ratio in _ratios(law, place)]
     assert (max(ratios), min(ratios)) == (bound.amplification, 1 / bound.amplification)
@@ -108,9 +108,9 @@ def test_two_releases_of_a_record_square_the_amplification(name: str) -> None:
 def test_one_outcome_more_that_keeps_the_value_would_break_the_bound() -> None:
     """The twin of the test before."""
     plan = _planned("uniform", [1] * 3, BOUNDS[0], uniform.NoOptions())
-    looser = uniform.Plan(plan.histogram, plan.bound, plan.keep_words + 1, plan.swap_words)
+    looser = uniform.Plan(plan.histogram, plan.bound, plan.keep_outcomes + 1, plan.swap_outcomes)
     law = whole_law(REGISTRY["uniform"], looser, [1] * 3)
-    assert law != _uniform_law(uniform.design(plan).to_json())
+    assert law != _uniform_law(uniform.make_design(plan).to_json())
     assert max(_ratios(law, 0)) > BOUNDS[0].amplification
 
 
@@ -136,9 +136,9 @@ def test_every_fine_grain_design_has_the_published_law_and_keeps_every_bound(
     given_bounds = data.draw(st.lists(st.none() | bounds, min_size=len(counts), max_size=len(counts)).filter(any))
     spec = BreachBoundPerValue({f"value {place}": each for place, each in enumerate(given_bounds) if each})
     plan = _planned("fine-grain", counts, spec, fine_grain.Options(direction, objective))
-    assume(_finest(plan.coins) <= MOST_OUTCOMES)
+    assume(_finest(plan.retention_draws) <= MOST_OUTCOMES)
     law = whole_law(REGISTRY["fine-grain"], plan, counts)
-    size, kept = len(counts), [Fraction(each) for each in fine_grain.design(plan).to_json()["retentions"]]
+    size, kept = len(counts), [Fraction(each) for each in fine_grain.make_design(plan).to_json()["retentions"]]
     assert law == [
         {shown: chance for shown in range(size) if (chance := (1 - own) / size + own * (shown == place))}
         for place, own in enumerate(kept)
@@ -189,9 +189,9 @@ def test_every_small_domain_design_has_the_published_law_and_keeps_the_bound_for
         plan = _planned("small-domain", counts, bound, small_domain.Options(merge, 0, publish_shares=True))
     except InfeasibleError:
         assume(False)
-    assume(_finest(plan.coins) <= MOST_OUTCOMES)
+    assume(_finest(plan.retention_draws) <= MOST_OUTCOMES)
     law = whole_law(REGISTRY["small-domain"], plan, counts)
-    assert _without_the_only_cell(law) == _cell_law(small_domain.design(plan).to_json(), counts)
+    assert _without_the_only_cell(law) == _cell_law(small_domain.make_design(plan).to_json(), counts)
     for place, _, chance in _believed(law, counts):
         assert chance <= bound.posterior or counts[place] > bound.prior * sum(counts)
 
@@ -200,11 +200,11 @@ def test_every_small_domain_design_has_the_published_law_and_keeps_the_bound_for
 @given(
     st.lists(st.integers(0, 9), min_size=2, max_size=8).filter(any),
     st.integers(2, 5),
-    st.sampled_from(_decoys.Creation),
+    st.sampled_from(_decoys.GroupCreation),
 )
 @settings(max_examples=examples(80))
 def test_every_table_of_decoys_shows_all_of_a_group_alike_and_is_believed_with_one_over_the_size_at_most(
-    counts: list[int], group_size: int, creation: _decoys.Creation
+    counts: list[int], group_size: int, creation: _decoys.GroupCreation
 ) -> None:
     assume(max(counts) * group_size <= sum(counts))
     plan = _planned("decoys", counts, DecoyGroups(group_size), _decoys.Options(creation))
@@ -240,7 +240,7 @@ class ScriptedStream:
     def __init__(self, *attempts: Sequence[int]) -> None:
         self.attempts = attempts
 
-    def words(self, first_row: int, rows: int, attempt: int = 0) -> Any:
+    def draw_bits(self, first_row: int, rows: int, attempt: int = 0) -> Any:
         """The script of an attempt."""
         assert first_row == 0
         return np.array(self.attempts[attempt][:rows], dtype=np.uint64)
@@ -253,10 +253,12 @@ def test_every_order_of_a_table_is_equally_likely(size: int) -> None:
     All words of two values, of which many are equal, and after them all orders of different ones.
     """
     scripts = product(product(range(2), repeat=size), permutations(range(size)))
-    orders = Counter(tuple(TablePermutation.shuffled(ScriptedStream(*each), size).table.tolist()) for each in scripts)  # type: ignore[arg-type]
+    orders = Counter(
+        tuple(TablePermutation.from_stream(ScriptedStream(*each), size).table.tolist()) for each in scripts
+    )  # type: ignore[arg-type]
     assert orders == dict.fromkeys(permutations(range(size)), 2**size)
 
 
 def test_words_that_stay_equal_are_drawn_until_they_differ() -> None:
     stream = ScriptedStream([5, 5, 1], [7, 7, 0], [9, 2, 3])
-    assert TablePermutation.shuffled(stream, 3).table.tolist() == [2, 1, 0]  # type: ignore[arg-type]
+    assert TablePermutation.from_stream(stream, 3).table.tolist() == [2, 1, 0]  # type: ignore[arg-type]

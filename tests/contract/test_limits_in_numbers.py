@@ -25,7 +25,7 @@ from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._risk.attackers import predictive_columns
-from sfumato._risk.attackers.naive_bayes import Beliefs, learn_from_buckets
+from sfumato._risk.attackers.naive_bayes import CandidateBeliefs, learn_from_buckets
 from sfumato._verify.reference_distributions import score_tests
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import REGISTRY, _decoys
@@ -39,7 +39,7 @@ def _histogram(counts: Sequence[int]) -> Histogram:
 
 
 def _key(number: int) -> Draws:
-    return Draws.unsafe_test_key(f"{number:02x}" * 32).for_column("sensitive")
+    return Draws.unsafe_test_key(f"{number:02x}" * 32).narrow_to_column("sensitive")
 
 
 def _slots(counts: Codes, codes: Codes, draws: Draws, name: str) -> Any:
@@ -69,7 +69,7 @@ def twice() -> tuple[Codes, Codes, Codes]:
     for number in (1, 2):
         draws = _key(number)
         plan = _decoys.plan(_histogram(counts.tolist()), DecoyGroups(GROUP_SIZE), _decoys.Options(), draws)
-        shown.append(_decoys.replace(plan, codes, _slots(counts, codes, draws, _decoys.NAME), draws, 0).values)
+        shown.append(_decoys.perturb(plan, codes, _slots(counts, codes, draws, _decoys.NAME), draws, 0).values)
     return codes, shown[0].astype(np.int64), shown[1].astype(np.int64)
 
 
@@ -99,7 +99,7 @@ def test_what_two_releases_of_decoys_agree_on_is_true_as_often_as_the_formula_sa
 # ---------------------------------------------------------------------------------------- what a bucket release teaches
 
 
-def _bucket_release(related: bool, diversity: int) -> tuple[Codes, Beliefs]:
+def _bucket_release(related: bool, diversity: int) -> tuple[Codes, CandidateBeliefs]:
     """Guesses at a table of 12,000 people with 24 values, whose three public columns follow the value or do not."""
     chance = np.random.default_rng(5)
     codes = chance.permutation(np.repeat(np.arange(24), 500))
@@ -112,7 +112,7 @@ def _bucket_release(related: bool, diversity: int) -> tuple[Codes, Beliefs]:
     shown = anatomy.perturb(plan, codes, _slots(counts, codes, draws, "anatomy"), draws, 0).cells
     contents = anatomy.bucket_table.list_contents(plan)
     assert contents is not None
-    lines = [np.concatenate(each).astype(np.int64) for each in zip(*contents.batches(1 << 20), strict=True)]
+    lines = [np.concatenate(each).astype(np.int64) for each in zip(*contents.iter_batches(1 << 20), strict=True)]
     return codes, learn_from_buckets(shown.astype(np.int64), Holdings(*lines, domain_size=24), columns, 5)
 
 
@@ -146,7 +146,7 @@ def _cell(records: int) -> tuple[int, Fraction, Fraction]:
     plan = small_domain.plan(
         _histogram([own, records - own]), BreachBound("1/4", "1/2"), small_domain.Options(min_cell=0), _key(4)
     )
-    (cell,) = small_domain.design(plan).cells
+    (cell,) = small_domain.make_design(plan).cells
     assert (cell.places, cell.prior) == ((0, 1), Fraction(1, 4))
     swap = (1 - cell.retention) / 2
     return own, cell.retention + swap, swap
@@ -195,13 +195,13 @@ def test_a_cell_alone_is_believed_with_the_posterior_on_average() -> None:
 
 def _design(counts: Sequence[int], spec: PrivacySpec, objective: fine_grain.Objective) -> object:
     histogram = _histogram(counts)
-    resolved = spec.resolved(histogram)
+    resolved = spec.resolve(histogram)
     assert isinstance(resolved, BreachBoundPerValue)
     try:
         plan = fine_grain.plan(histogram, resolved, fine_grain.Options(objective=objective), _key(5))
     except InfeasibleError:
         return None
-    return fine_grain.design(plan).to_json()
+    return fine_grain.make_design(plan).to_json()
 
 
 def _follows_a_record(counts: list[int], spec: PrivacySpec, objective: fine_grain.Objective) -> bool:

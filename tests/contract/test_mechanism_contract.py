@@ -36,11 +36,11 @@ from sfumato._core.random_draws import Draws
 from sfumato._perturb.random_slots import Slots
 from sfumato._planning.mechanism_choice import choose
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
-from sfumato._records.bucket_records import Buckets
-from sfumato._records.level_records import LeveledSets
-from sfumato._records.set_records import Sets, convert_bits_to_arrow
+from sfumato._records.bucket_records import BucketEncoding
+from sfumato._records.level_records import LevelSetEncoding
+from sfumato._records.set_records import SetEncoding, convert_bits_to_arrow
 from sfumato._records.tally import Holdings, Tally
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.group_requirements import DecoyGroups, Diversity, ShareCap
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.hierarchy import Hierarchy
@@ -48,7 +48,7 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS, find_distribution
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError, SpecError
-from sfumato.mechanisms import REGISTRY, UNNAMED, _decoys, mechanism_of, missing
+from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS, _decoys, find_mechanism, missing
 from sfumato.mechanisms._bucketization import anatomy, buckets
 from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
 from sfumato.mechanisms._subset_selection import levels, subset
@@ -124,7 +124,7 @@ class Case:
     @property
     def design(self) -> Any:
         """What is published of that plan."""
-        return self.mechanism.design(self.plan)
+        return self.mechanism.make_design(self.plan)
 
     @cached_property
     def law(self) -> Law:
@@ -146,7 +146,7 @@ class Case:
         if isinstance(self.spec, DecoyGroups):
             return (None,) * self.size
         if isinstance(self.spec, BreachBoundPerValue):
-            return self.spec.of(self.histogram.values)
+            return self.spec.list_bounds(self.histogram.values)
         shares = self.histogram.shares
         covers_all = self.mechanism.guarantee is Guarantee.ANY_PRIOR
         return tuple(self.spec if covers_all or 0 < share <= self.spec.prior else None for share in shares)
@@ -163,7 +163,7 @@ class Case:
     @cached_property
     def is_dealt(self) -> bool:
         """Whether a record shows no more than the bucket it was dealt to."""
-        return isinstance(self.mechanism.make_encoding(self.design), Buckets)
+        return isinstance(self.mechanism.make_encoding(self.design), BucketEncoding)
 
     @cached_property
     def lines(self) -> dict[tuple[int, int], int]:
@@ -173,7 +173,7 @@ class Case:
     def batches(self, plan: Any, rows: int) -> Iterator[tuple[Any, Any, Any]]:
         """The table of buckets of a plan, in batches."""
         contents = self.mechanism.bucket_table.list_contents(plan)
-        return contents.batches(rows)
+        return contents.iter_batches(rows)
 
     @property
     def holdings(self) -> Holdings:
@@ -185,7 +185,7 @@ class Case:
     @property
     def is_told(self) -> bool:
         """Whether the buckets differ enough to tell the count of every value apart."""
-        held = np.zeros((self.plan.size, self.size))
+        held = np.zeros((self.plan.bucket_count, self.size))
         for (number, place), count in self.lines.items():
             held[number, place] = count
         return int(np.linalg.matrix_rank(held)) == sum(count > 0 for count in self.counts)
@@ -198,23 +198,23 @@ class Case:
     def tally(self, release: Mapping[Shown, int]) -> Tally:
         """What would be counted in a release that shows these things so often."""
         observation, rows = self.mechanism.make_encoding(self.design), sum(release.values())
-        if isinstance(observation, LeveledSets):
+        if isinstance(observation, LevelSetEncoding):
             if not release:
                 return Tally.of_one(np.zeros(observation.width, dtype=np.int64), 0)
             replaced = replaced_by(list(release), self.size)
             names = pa.array([observation.levels[number] for number in np.asarray(replaced.cells)])
-            counts = np.array(list(release.values())) @ observation.entries(
+            counts = np.array(list(release.values())) @ observation.decode_records(
                 names, convert_bits_to_arrow(replaced.values)
             )
             return Tally.of_one(counts, rows)
-        if isinstance(observation, Sets):
+        if isinstance(observation, SetEncoding):
             members = [sum(count for shown, count in release.items() if place in shown) for place in range(self.size)]
             return Tally.of_one(np.array(members, dtype=np.int64), rows)
-        if isinstance(observation, Buckets):
-            counts = [release.get(number, 0) for number in range(self.plan.size)]
-            return Tally.of_one(np.array(counts, dtype=np.int64), rows).beside(None, self.holdings)
+        if isinstance(observation, BucketEncoding):
+            counts = [release.get(number, 0) for number in range(self.plan.bucket_count)]
+            return Tally.of_one(np.array(counts, dtype=np.int64), rows).attach_context(None, self.holdings)
         counts = np.array([release.get(symbol, 0) for symbol in _symbols(observation)], dtype=np.int64)
-        return Tally.of_one(counts, rows).beside(self.whole, None)
+        return Tally.of_one(counts, rows).attach_context(self.whole, None)
 
     @property
     def whole(self) -> Tally | None:
@@ -245,7 +245,7 @@ class Case:
         return found
 
 
-def _symbols(observation: Values) -> list[Shown]:
+def _symbols(observation: ValueEncoding) -> list[Shown]:
     """Everything that a record can show, in the order in which it is counted."""
     places = observation.symbols.tolist()
     return places if observation.cells is None else list(zip(observation.cells.tolist(), places, strict=True))
@@ -283,9 +283,9 @@ COLUMNS = subset.Options(subset.Form.COLUMNS)
 SHARED = levels.Options("value=1/3,level 1=2/3")
 THREE = levels.Options("value=1/2,level 1=1/4,level 2=1/4")
 CLEAR = buckets.Options(buckets.Sizes.MULTI, min_bucket=1)
-TWO_SIZES = buckets.Options(buckets.Sizes.TWO, dealing=buckets.Deal.ROUND_ROBIN)
+TWO_SIZES = buckets.Options(buckets.Sizes.TWO, dealing=buckets.DealingMethod.ROUND_ROBIN)
 ONE_SIZE = buckets.Options(buckets.Sizes.ONE)
-RANDOM_TIES, TIES_BY_PLACE = _decoys.Creation.ANATOMY_RANDOM, _decoys.Creation.ANATOMY
+RANDOM_TIES, TIES_BY_PLACE = _decoys.GroupCreation.ANATOMY_RANDOM, _decoys.GroupCreation.ANATOMY
 
 CASES: Mapping[str, Sequence[Case]] = {
     name: [Case(words, name, *rest) for words, *rest in entries]
@@ -355,7 +355,12 @@ CASES: Mapping[str, Sequence[Case]] = {
         ],
         "anatomy": [
             ("pairs", Diversity(2), anatomy.Options(), (3, 3, 2, 2, 1)),
-            ("triples dealt round and round", Diversity(3), anatomy.Options(buckets.Deal.ROUND_ROBIN), (5, 4, 0, 4, 3)),
+            (
+                "triples dealt round and round",
+                Diversity(3),
+                anatomy.Options(buckets.DealingMethod.ROUND_ROBIN),
+                (5, 4, 0, 4, 3),
+            ),
             ("many left over", Diversity(4), anatomy.Options(), (2, 2, 2, 2, 2, 1)),
         ],
         "decoys": [
@@ -405,7 +410,7 @@ def test_every_mechanism_says_which_designs_are_broken() -> None:
 @every_mechanism
 def test_the_registry_knows_a_mechanism_by_its_own_name(name: str) -> None:
     assert name == REGISTRY[name].name
-    assert mechanism_of(name) is REGISTRY[name]
+    assert find_mechanism(name) is REGISTRY[name]
 
 
 @every_mechanism
@@ -461,12 +466,12 @@ def test_missing_capabilities_of_an_unknown_mechanism_are_refused() -> None:
 
 def test_a_name_that_no_mechanism_has_is_a_mistake_of_ours() -> None:
     with pytest.raises(InternalError, match=r"^there is no mechanism 'mine'"):
-        mechanism_of("mine")
+        find_mechanism("mine")
 
 
 @every_mechanism
 def test_every_option_has_the_value_that_plan_files_without_it_mean(name: str) -> None:
-    assert set(UNNAMED.get(name, {})) == {each.name for each in fields(REGISTRY[name].options)}
+    assert set(UNNAMED_OPTIONS.get(name, {})) == {each.name for each in fields(REGISTRY[name].options)}
 
 
 @every_mechanism
@@ -507,7 +512,7 @@ def test_the_unbiased_count_is_the_default_method(name: str) -> None:
 
 @every_mechanism
 def test_every_method_says_in_words_what_it_does_and_assumes(name: str) -> None:
-    assert all(method.words and method.assumption for method in REGISTRY[name].estimators.values())
+    assert all(method.label and method.assumption for method in REGISTRY[name].estimators.values())
 
 
 # -------------------------------------------------------------------------------------------------------------- the law
@@ -644,12 +649,12 @@ def test_a_record_shows_a_cell_of_its_value_and_any_value_of_that_cell(case: Cas
 def test_everything_that_is_shown_can_be_counted(case: Case) -> None:
     shown = set().union(*case.law)
     observation = case.mechanism.make_encoding(case.design)
-    if isinstance(observation, LeveledSets):
+    if isinstance(observation, LevelSetEncoding):
         assert {level for level, _ in shown} == set(range(len(observation.levels)))
-    elif isinstance(observation, Sets):
+    elif isinstance(observation, SetEncoding):
         assert all(each <= set(range(observation.size)) for each in shown)
-    elif isinstance(observation, Buckets):
-        assert shown == set(range(case.plan.size)) == {number for number, _ in case.lines}
+    elif isinstance(observation, BucketEncoding):
+        assert shown == set(range(case.plan.bucket_count)) == {number for number, _ in case.lines}
     elif case.mechanism_name == "decoys":
         assert shown == {place for place in _symbols(observation) if case.counts[place]}
     else:
@@ -661,10 +666,10 @@ def test_the_audit_reads_from_the_design_what_the_mechanism_shows(case: Case) ->
     """By code of its own: the law knows the published JSON and nothing else."""
     ours, theirs = (
         case.mechanism.make_encoding(case.design),
-        find_distribution(case.mechanism_name).shown(case.design.to_json()),
+        find_distribution(case.mechanism_name).make_encoding(case.design.to_json()),
     )
     assert type(ours) is type(theirs)
-    if isinstance(ours, Values) and isinstance(theirs, Values):
+    if isinstance(ours, ValueEncoding) and isinstance(theirs, ValueEncoding):
         assert _symbols(ours) == _symbols(theirs)
         assert ours.has_cells == theirs.has_cells
     else:
@@ -818,13 +823,13 @@ def test_the_risk_is_that_of_bayes_rule_over_the_law(case: Case) -> None:
     for groups in (together, *(group[np.newaxis] for group in together)):
         worst, breached = _risk(case, groups.tolist())
         risk = case.mechanism.group_risk.measure(case.plan, groups)
-        assert (risk.worst, risk.breached) == pytest.approx((float(worst), float(breached)), abs=1e-12)
+        assert (risk.worst_posterior, risk.breached_share) == pytest.approx((float(worst), float(breached)), abs=1e-12)
 
 
 @_having(GroupRisk)
 def test_the_risk_of_the_table_itself_is_no_breach(case: Case) -> None:
     """Whoever knows the counts of the table and no more is covered by every guarantee."""
-    assert case.mechanism.group_risk.measure(case.plan, np.array([case.counts])).breached == 0
+    assert case.mechanism.group_risk.measure(case.plan, np.array([case.counts])).breached_share == 0
 
 
 @every_mechanism
@@ -837,7 +842,7 @@ def test_the_risk_is_told_where_the_promise_is_for_the_marginal_prior(name: str)
 def test_a_group_can_breach_a_promise_for_the_marginal_prior() -> None:
     """Where there are several cells, not every prior is covered."""
     case = CASES["small-domain"][0]
-    assert case.mechanism.group_risk.measure(case.plan, _groups(case)).breached > 0
+    assert case.mechanism.group_risk.measure(case.plan, _groups(case)).breached_share > 0
 
 
 # ------------------------------------------------------------------------------------ how likely is what a record shows
@@ -882,7 +887,7 @@ def test_likelihoods_of_decoys_are_those_of_the_law_on_average_over_the_other_re
     And where they are mixed: others are made again by who attacks, and tell which values go together.
     """
     shown, found = _likelihoods(case)
-    if case.options.groups is not _decoys.Creation.MIXED:
+    if case.options.groups is not _decoys.GroupCreation.MIXED:
         assert max(len({round(each, 12) for each in likely}) for likely in found.tolist()) > 2
         return
     enlarged = {place for members, _ in case.runs if len(members) > case.spec.group_size for place in members}
@@ -1017,7 +1022,7 @@ def test_who_knows_the_counts_of_the_table_believes_no_published_value_beyond_on
     after = _after(np.array(case.counts) / sum(case.counts), likely)
     believed = [after[row, place] for row, place in enumerate(shown)]
     assert max(believed) <= 1 / case.spec.group_size * (1 + 1e-9)
-    if case.options.groups is _decoys.Creation.MIXED:
+    if case.options.groups is _decoys.GroupCreation.MIXED:
         assert believed == pytest.approx([1 / case.spec.group_size] * len(shown))
 
 
@@ -1071,7 +1076,7 @@ def test_the_predicted_variance_is_that_of_the_closed_form(case: Case, share: fl
     total = held.sum()
     leaks = held * (size - 1) / (size * (total - held))
     noise = share * (held * (size - 1) / size**2 + (total - held) * leaks * (1 - leaks))
-    is_told = (held * size < total) & (share == 1 or case.options.groups is not _decoys.Creation.ANATOMY)
+    is_told = (held * size < total) & (share == 1 or case.options.groups is not _decoys.GroupCreation.ANATOMY)
     gains = np.where(is_told, 1 / size - leaks, np.nan)
     expected = (1 - share) * noise / gains**2 + share**2 * held * (1 - 1 / size)
     found = case.mechanism.error_prediction.predict_variances(
@@ -1147,7 +1152,10 @@ def test_one_record_more_of_some_value_would_be_above_its_cap(case: Case) -> Non
 
 @dealt_case
 def test_every_record_is_in_one_bucket_and_the_buckets_have_the_sizes_that_are_told(case: Case) -> None:
-    sizes = [sum(held for (each, _), held in case.lines.items() if each == number) for number in range(case.plan.size)]
+    sizes = [
+        sum(held for (each, _), held in case.lines.items() if each == number)
+        for number in range(case.plan.bucket_count)
+    ]
     told = case.mechanism.explanation.explain(case.plan)["buckets"]
     assert sorted(sizes) == sorted(each["size"] for each in told for _ in range(each["count"]))
     assert sum(sizes) == sum(case.counts)
@@ -1172,7 +1180,7 @@ def test_buckets_are_as_large_as_was_asked_for(case: Case) -> None:
 def test_the_table_of_buckets_does_not_depend_on_the_batch(case: Case) -> None:
     plan = case.plan_for([TIMES * count for count in case.counts])
     whole = _lines(case.batches(plan, 10**6))
-    assert len(whole) == plan.dealing.size
+    assert len(whole) == plan.dealing.pair_count
     assert list(whole) == sorted(whole)  # by bucket id, and then by value
     assert all(_lines(case.batches(plan, most)) == whole for most in (1, 7, 64))
 
@@ -1189,21 +1197,21 @@ def test_the_table_of_buckets_is_what_the_records_of_a_larger_table_show(case: C
     for (number, _), held in counted.items():
         sizes[number] += held
     assert all(held <= case.caps[place] * sizes[number] for (number, place), held in counted.items())
-    assert sorted(sizes) == list(range(plan.size))
+    assert sorted(sizes) == list(range(plan.bucket_count))
 
 
 @pytest.mark.slow
 @dealt_case
 def test_ids_of_buckets_are_a_permutation_that_another_key_changes(case: Case) -> None:
     larger = case.histogram_of(case.histogram.values, TIMES)
-    keys = [DRAWS, Draws.unsafe_test_key("c1" * 32), DRAWS.for_column("disease")]
+    keys = [DRAWS, Draws.unsafe_test_key("c1" * 32), DRAWS.narrow_to_column("disease")]
     plans = [case.mechanism.plan(larger, case.spec, case.options, key) for key in keys]
-    ids = [tuple(plan.ids(np.arange(plan.size, dtype=np.uint64)).tolist()) for plan in plans]
+    ids = [tuple(plan.ids(np.arange(plan.bucket_count, dtype=np.uint64)).tolist()) for plan in plans]
     assert all(sorted(each) == list(range(len(each))) for each in ids)
     assert len(set(ids)) == len(keys)
     assert all(each != tuple(range(len(each))) for each in ids)
     # The sizes are a matter of the counts, not of the key.
-    assert len({tuple(sorted(plan.dealing.sizes.tolist())) for plan in plans}) == 1
+    assert len({tuple(sorted(plan.dealing.bucket_sizes.tolist())) for plan in plans}) == 1
 
 
 def _selections(case: Case) -> Iterator[tuple[int, ...]]:
@@ -1225,7 +1233,10 @@ def _outcomes(case: Case, selected: Sequence[int]) -> np.ndarray:
         for place, count in enumerate(case.counts)
     ]
     falls = [
-        [np.bincount(each[list(slots)], minlength=case.plan.size) for slots in combinations(range(len(each)), some)]
+        [
+            np.bincount(each[list(slots)], minlength=case.plan.bucket_count)
+            for slots in combinations(range(len(each)), some)
+        ]
         for each, some in zip(numbers, selected, strict=True)
     ]
     return np.array([sum(ways) for ways in product(*falls)])
@@ -1241,7 +1252,7 @@ def test_there_are_buckets_that_tell_every_count() -> None:
 def test_the_mean_estimate_over_all_deals_is_the_truth(case: Case) -> None:
     """The exact twin of a simulation: every way to deal slots to the records, whatever the condition selects."""
     wanted = [(place,) for place in range(case.size)] + [(0, case.size - 1)]
-    adds = np.array([[case.added[number][places] for number in range(case.plan.size)] for places in wanted])
+    adds = np.array([[case.added[number][places] for number in range(case.plan.bucket_count)] for places in wanted])
     for selected in _selections(case):
         outcomes = _outcomes(case, selected)
         estimates = outcomes @ adds.T
@@ -1257,11 +1268,13 @@ def test_the_mean_estimate_over_all_deals_is_the_truth(case: Case) -> None:
 @dealt_case
 def test_the_variance_over_all_deals_is_the_formula_of_the_estimate(case: Case) -> None:
     """Of value y with o records, m of them selected, the deal is hypergeometric."""
-    adds = np.array([[case.added[number][place,] for number in range(case.plan.size)] for place in range(case.size)])
+    adds = np.array(
+        [[case.added[number][place,] for number in range(case.plan.bucket_count)] for place in range(case.size)]
+    )
     for selected in _selections(case):
         expected = np.zeros(case.size)
         for place, (count, some) in enumerate(zip(case.counts, selected, strict=True)):
-            held = np.array([case.lines.get((number, place), 0) for number in range(case.plan.size)])
+            held = np.array([case.lines.get((number, place), 0) for number in range(case.plan.bucket_count)])
             spread = some * (count - some) / (count * max(count - 1, 1)) if count else 0.0
             expected += spread * ((adds**2) @ held - (adds @ held) ** 2 / max(count, 1))
         assert (_outcomes(case, selected) @ adds.T).var(axis=0) == pytest.approx(expected, abs=1e-8)
@@ -1271,7 +1284,9 @@ def test_the_variance_over_all_deals_is_the_formula_of_the_estimate(case: Case) 
 @pytest.mark.parametrize("share", [0, 0.25, 0.5, 1])
 def test_the_predicted_variance_is_that_of_a_coin_for_each_record(case: Case, share: float) -> None:
     sizes = case.holdings.sizes
-    adds = np.array([[case.added[number][place,] for number in range(case.plan.size)] for place in range(case.size)])
+    adds = np.array(
+        [[case.added[number][place,] for number in range(case.plan.bucket_count)] for place in range(case.size)]
+    )
     expected = share * (1 - share) * ((adds**2) @ sizes - np.array(case.counts))
     rows = np.full(case.size, share * sum(case.counts))
     found = case.mechanism.error_prediction.predict_variances(case.plan, rows, share * np.array(case.counts))
@@ -1360,7 +1375,7 @@ def test_the_loss_is_told_beside_a_bound_of_the_best(case: Case) -> None:
 @any_prior_case
 def test_the_design_is_the_same_for_other_counts_of_the_same_domain(case: Case) -> None:
     others = [case.counts[::-1], tuple(1000 + count for count in case.counts), (*[0] * (case.size - 1), 1)]
-    designs = [case.mechanism.design(case.plan_for(counts)) for counts in others]
+    designs = [case.mechanism.make_design(case.plan_for(counts)) for counts in others]
     assert all(design == case.design for design in designs)
     assert all(design.to_json() == case.design.to_json() for design in designs)
 
@@ -1368,7 +1383,7 @@ def test_the_design_is_the_same_for_other_counts_of_the_same_domain(case: Case) 
 @every_case
 def test_the_design_tells_nothing_of_the_size_of_the_table(case: Case) -> None:
     """Unless the holder wants the counts of the cells to be public."""
-    larger = case.mechanism.design(case.plan_for([TIMES * count for count in case.counts])).to_json()
+    larger = case.mechanism.make_design(case.plan_for([TIMES * count for count in case.counts])).to_json()
     assert (larger == case.design.to_json()) == (case.options != SHARES)
 
 
@@ -1393,12 +1408,12 @@ def test_the_design_of_a_compound_comes_back_from_json(case: Case) -> None:
     values = [(name, number) for number, name in enumerate(case.histogram.values)]
     spec = case.spec
     if isinstance(spec, BreachBoundPerValue):
-        bounds = zip(values, spec.of(case.histogram.values), strict=True)
+        bounds = zip(values, spec.list_bounds(case.histogram.values), strict=True)
         spec = BreachBoundPerValue({value: bound for value, bound in bounds if bound is not None})
     if isinstance(spec, ShareCap):
         spec = ShareCap(dict(zip(values, case.caps, strict=True)))
     plan = case.mechanism.plan(case.histogram_of(values), spec, case.options, DRAWS)
-    design = case.mechanism.design(plan)
+    design = case.mechanism.make_design(plan)
     written = json.dumps(design.to_json(), allow_nan=False)
     assert case.mechanism.read_design(json.loads(written), ["string", "integer"]) == design
 
@@ -1555,7 +1570,7 @@ def test_a_design_that_no_plan_could_have_made_is_refused(case: Case, damage: Da
 
 
 def test_a_design_that_lets_beliefs_fall_is_refused_where_they_must_not() -> None:
-    upward, both = (each for each in CASES["fine-grain"] if each.spec.of(each.histogram.values)[2] is None)
+    upward, both = (each for each in CASES["fine-grain"] if each.spec.list_bounds(each.histogram.values)[2] is None)
     assert (upward.options.direction, both.options) == (fine_grain.Direction.UPWARD, BOTH)
     with pytest.raises(ReleaseFormatError, match="a retention is higher than the design's bounds allow"):
         upward.mechanism.read_design({**upward.design.to_json(), "direction": "both"}, ["string"])
@@ -1614,7 +1629,10 @@ def test_other_methods_too_find_the_truth_in_what_is_expected(case: Case, method
     release, factor = _expected_release(case)
     tally = case.tally(release)
     singles = [(place,) for place in range(case.size)]
-    found = [each.value / factor for each in case.estimated(replace(tally, whole=case.whole or tally), singles, method)]
+    found = [
+        each.value / factor
+        for each in case.estimated(replace(tally, release_tally=case.whole or tally), singles, method)
+    ]
     assert found == pytest.approx(case.counts, abs=1e-3 * sum(case.counts))
 
 
@@ -1747,7 +1765,7 @@ def _conditions(case: Case, larger: Case) -> Tally:
     masks += [random.random(len(shown)) < share for share in (0.1, 0.5, 0.9)]
     lines = [larger.tally(Counter(each for each, mine in zip(shown, mask, strict=True) if mine)) for mask in masks]
     counts, rows = (np.concatenate([getattr(line, name) for line in lines]) for name in ("counts", "rows"))
-    return Tally(counts, rows).beside(lines[0].beside(None, lines[0].holdings), lines[0].holdings)
+    return Tally(counts, rows).attach_context(lines[0].attach_context(None, lines[0].holdings), lines[0].holdings)
 
 
 @pytest.mark.slow
@@ -1764,12 +1782,12 @@ def test_many_conditions_are_counted_as_each_alone(case: Case, method: str) -> N
 @pytest.mark.parametrize(("case", "method"), list(_every_method()))
 def test_what_a_record_adds_by_the_weights_of_a_method_is_what_it_counts(case: Case, method: str) -> None:
     chosen = case.mechanism.estimators[method]
-    if chosen.weights is None:
+    if chosen.compute_weights is None:
         return
     for place in range(case.size):
-        weights = chosen.weights(case.design, np.eye(case.size)[place])
+        weights = chosen.compute_weights(case.design, np.eye(case.size)[place])
         for shown, added in case.added.items():
-            assert weights.of(case.tally({shown: 1})) == pytest.approx(added[place,], abs=1e-9)
+            assert weights.sum_tally(case.tally({shown: 1})) == pytest.approx(added[place,], abs=1e-9)
 
 
 @pytest.mark.slow
@@ -1869,7 +1887,7 @@ def test_the_release_does_not_depend_on_the_batch(case: Case, batch: int) -> Non
 @pytest.mark.slow
 @every_case
 def test_planning_and_replacing_twice_is_the_same(case: Case) -> None:
-    assert case.mechanism.design(case.plan_for(case.counts)) == case.design
+    assert case.mechanism.make_design(case.plan_for(case.counts)) == case.design
     assert _released(case, ()) == _released(case, ())
 
 
@@ -1886,7 +1904,7 @@ def test_a_plan_that_has_travelled_replaces_as_before(case: Case) -> None:
     chosen = choose(histogram, case.spec, DRAWS, case.mechanism_name, options={case.mechanism_name: options})
     travelled = pickle.loads(pickle.dumps(chosen))
     assert travelled.mechanism is case.mechanism
-    assert case.mechanism.design(travelled.plan) == case.mechanism.design(chosen.plan)
+    assert case.mechanism.make_design(travelled.plan) == case.mechanism.make_design(chosen.plan)
     codes = _table(case)
     slots = Slots(DRAWS, case.mechanism_name, histogram.counts)(codes, np.zeros(case.size, dtype=np.int64))
     plans = [chosen.plan, travelled.plan, pickle.loads(pickle.dumps(case.plan_for(histogram.counts)))]
@@ -1901,7 +1919,7 @@ def test_a_plan_that_has_travelled_replaces_as_before(case: Case) -> None:
 def test_another_key_gives_another_release_of_the_same_plan(case: Case) -> None:
     codes = np.full(64, max(range(case.size), key=case.counts.__getitem__), dtype=np.uint8)
     slots = np.arange(64, dtype=np.uint64) % max(case.counts) if case.mechanism.uses_slots else None
-    keys = [DRAWS, Draws.unsafe_test_key("c1" * 32), DRAWS.for_column("disease")]
+    keys = [DRAWS, Draws.unsafe_test_key("c1" * 32), DRAWS.narrow_to_column("disease")]
     shown = [tuple(shown_by(case.mechanism.perturb(case.plan, codes, slots, key, 0), case.size)) for key in keys]
     assert len(set(shown)) == len(keys)
 
@@ -1954,7 +1972,7 @@ def test_the_holder_is_told_in_json_and_in_sentences(case: Case) -> None:
     for each in case.mechanism.explanation.value_columns:
         assert set(explained[each.entry]) <= set(case.histogram.values)
         assert each.heading
-        assert all(each.words(number) for number in explained[each.entry].values() if number is not None)
+        assert all(each.format_number(number) for number in explained[each.entry].values() if number is not None)
     for remark in case.mechanism.explanation.list_remarks(case.plan):
         assert str(remark).endswith(".")
         assert remark.code in case.mechanism.explanation.remark_codes

@@ -58,8 +58,8 @@ def largest_ratio(law: Law, rows: int) -> Fraction:
 def test_all_rows_together_multiply_odds_by_the_whole_and_no_more(name: str, rows: int) -> None:
     bound = SHARED[rows]
     law = row_law(name, bound)
-    assert largest_ratio(law, rows) == bound.whole
-    assert largest_ratio(law, rows + 1) > bound.whole  # the twin: one row more breaks it
+    assert largest_ratio(law, rows) == bound.person_amplification
+    assert largest_ratio(law, rows + 1) > bound.person_amplification  # the twin: one row more breaks it
 
 
 @settings(max_examples=examples(30))
@@ -113,12 +113,12 @@ def test_automatic_choice_for_several_rows_is_one_that_holds_for_them() -> None:
     histogram = Histogram.of(list("abcdefgh"), [1000, 500, 10, 10, 10, 10, 10, 10])
     for guarantee in (None, "marginal-prior"):
         found = choose(histogram, SHARED[2], DRAWS, guarantee=guarantee, rivals=True)
-        assert {each.mechanism.name for each in (found, *found.others)} == set(OPTIONS) - {"levels"}
+        assert {each.mechanism.name for each in (found, *found.alternatives)} == set(OPTIONS) - {"levels"}
 
 
 def test_bounds_for_each_value_are_refused_for_several_rows() -> None:
     with pytest.raises(SpecError, match="harmless value in another row"):
-        BreachBoundPerValue({"a": SHARED[2].for_rows(1)}).for_rows(2)
+        BreachBoundPerValue({"a": SHARED[2].share_among_rows(1)}).share_among_rows(2)
 
 
 def test_design_of_shared_rows_is_read_back_and_one_that_promises_too_little_is_not() -> None:
@@ -126,7 +126,7 @@ def test_design_of_shared_rows_is_read_back_and_one_that_promises_too_little_is_
     histogram = Histogram.of(list("abc"), [10] * 3, (), hierarchy)
     for name, module in (("uniform", uniform), ("subset", subset), ("levels", levels)):
         plan = REGISTRY[name].plan(histogram, SHARED[2], OPTIONS[name](), DRAWS)
-        written = module.design(plan).to_json()
+        written = module.make_design(plan).to_json()
         assert written["rows_per_person"] == 2
         assert module.read_design(written, ["string"]).bound == SHARED[2]
         with pytest.raises(Exception, match="bound allows"):

@@ -27,7 +27,7 @@ from sfumato._release.manifest import MANIFEST, README, WEIGHTS
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec, Tolerance
-from sfumato._verify.file_checks import FIT, README_TEXT, verify_folder
+from sfumato._verify.file_checks import FITNESS, README_TEXT, verify_folder
 from sfumato._verify.reference_distributions import find_distribution
 from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._bucketization import buckets
@@ -114,7 +114,9 @@ CHAPTERS = [
     (None, "other"),
 ]
 KINDS = Schema.of("disease", drop=["drug"], hierarchies={"disease": Hierarchy.of(("disease", "chapter"), CHAPTERS)})
-MERGED = {"decoys": _decoys.Options(_decoys.Creation.ANATOMY_RANDOM, ratio_limit="50", rare=_decoys.Rare.MERGE)}
+MERGED = {
+    "decoys": _decoys.Options(_decoys.GroupCreation.ANATOMY_RANDOM, ratio_limit="50", rare=_decoys.RareTreatment.MERGE)
+}
 
 RELEASES = {
     "1": Written("uniform", "asthma", 56.75000000000001, 5.382262535402746),
@@ -247,13 +249,13 @@ def test_release_opens_and_answers_as_when_it_was_written(name: str) -> None:
 
 @every_release
 def test_release_verifies_but_for_its_test_key(name: str) -> None:
-    assert [check.name for check in verify_folder(HERE / name).checks if not check.passed] == [FIT]
+    assert [check.name for check in verify_folder(HERE / name).checks if not check.has_passed] == [FITNESS]
 
 
 @every_release
 def test_readme_is_compared_where_its_template_is_known(name: str) -> None:
     (check,) = (check for check in verify_folder(HERE / name).checks if check.name == README_TEXT)
-    assert check.passed
+    assert check.has_passed
     assert ("not compared" in check.detail) == (name not in {*PAGES, *NUMBERED})
 
 
@@ -263,7 +265,7 @@ def test_readme_of_a_known_template_is_the_one_that_the_manifest_tells(name: str
     shutil.copytree(HERE / name, folder)
     (folder / README).write_bytes((folder / README).read_bytes().replace(b"not protected", b"protected"))
     fit_digests(folder)
-    assert [check.name for check in verify_folder(folder).checks if not check.passed] == [README_TEXT, FIT]
+    assert [check.name for check in verify_folder(folder).checks if not check.has_passed] == [README_TEXT, FITNESS]
 
 
 def test_releases_of_fine_grain_said_more_than_they_kept_and_still_verify(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from papers.baselines.distribution_based import count, redraw
-from papers.baselines.laplace import answer
+from papers.baselines.distribution_based import count_published, redraw
+from papers.baselines.laplace import answer_counts
 from sfumato._comparison.comparison_baselines import compute_laplace_scale
 from sfumato.errors import MissingExtraError, SchemaError, SpecError
 from statistical.support import (
@@ -66,7 +66,7 @@ def test_redrawn_rows_do_not_depend_on_batches(counts: list[int], first: int) ->
 def test_every_record_is_drawn_by_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """All numbers that a row can draw, once each: the values come out exactly as often as the table has them."""
     monkeypatch.setattr(
-        "sfumato._core.random_draws.Stream.integers",
+        "sfumato._core.random_draws.Stream.draw_integers",
         lambda stream, first, rows, bound: np.arange(bound, dtype=np.uint64),
     )
     drawn = redraw(COUNTS, sum(COUNTS), keyed_draws(4))
@@ -75,7 +75,7 @@ def test_every_record_is_drawn_by_one_number(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_count_is_taken_as_published() -> None:
     published = np.array([0, 1, 1, 2, 1], dtype=np.uint8)
-    assert count(published, np.array([True, True, False, True, True]), 1) == 2
+    assert count_published(published, np.array([True, True, False, True, True]), 1) == 2
 
 
 @pytest.mark.parametrize("counts", [(), (0, 0)])
@@ -103,7 +103,7 @@ def test_laplace_answers_have_the_mean_absolute_error_of_their_scale(epsilon: fl
 
     A scale off by a tenth is 14 standard errors away, and is missed with probability below 1e-12.
     """
-    noise = answer(np.full(ANSWERS, 7), epsilon) - 7
+    noise = answer_counts(np.full(ANSWERS, 7), epsilon) - 7
     assert _p_value(noise, mean) >= ALPHA
     assert all(_p_value(noise, mean * factor) < ALPHA for factor in (0.9, 1.1))
 
@@ -112,7 +112,7 @@ def test_laplace_answers_have_the_mean_absolute_error_of_their_scale(epsilon: fl
 def test_laplace_answers_follow_the_law_of_laplace() -> None:
     """By eight equally likely intervals; fails with probability ALPHA. A scale that is a fifth off is rejected."""
     epsilon = math.log(2)
-    noise = answer([0] * ANSWERS, epsilon)
+    noise = answer_counts([0] * ANSWERS, epsilon)
     for factor, verdict in ((1.0, assert_same_distribution), (0.8, assert_different), (1.25, assert_different)):
         edges = stats.laplace(scale=factor / epsilon).ppf(np.arange(1, 8) / 8)
         verdict(counts_of(np.searchsorted(edges, noise), 8), [1 / 8] * 8)
@@ -121,22 +121,22 @@ def test_laplace_answers_follow_the_law_of_laplace() -> None:
 @given(st.floats(1e-6, 100))
 def test_scale_is_confirmed_by_opendp(epsilon: float) -> None:
     assert compute_laplace_scale(epsilon) == pytest.approx(1 / epsilon, rel=1e-14)
-    assert len(answer([3, 4], epsilon)) == 2
+    assert len(answer_counts([3, 4], epsilon)) == 2
 
 
 @pytest.mark.slow
 def test_no_counts_have_no_answers() -> None:
-    assert answer([], 1.0).shape == (0,)
+    assert answer_counts([], 1.0).shape == (0,)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_epsilon_without_sense_is_refused(epsilon: float) -> None:
     with pytest.raises(SpecError, match="finite number above 0"):
-        answer([1], epsilon)
+        answer_counts([1], epsilon)
 
 
 def test_missing_opendp_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp", None)
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     with pytest.raises(MissingExtraError, match=r"^Laplace answers .* pip install opendp\.$"):
-        answer([1], 1.0)
+        answer_counts([1], 1.0)

@@ -8,13 +8,13 @@ import pytest
 from bucket_cases import CASES, Case
 from bucket_oracles import seeded_requests
 from papers.baselines.assignment_program import solve
-from papers.baselines.two_size_programs import fully_pruned, loss_pruned, unpruned
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from papers.baselines.two_size_programs import search_fully_pruned, search_loss_pruned, search_unpruned
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
-PROGRAMS = [unpruned, loss_pruned, fully_pruned]
+PROGRAMS = [search_unpruned, search_loss_pruned, search_fully_pruned]
 SMALL = [case for case in CASES if sum(case.counts) < 1000 and (case.two or case.optimum is not None)]
 
 
@@ -25,7 +25,7 @@ def posed(case: Case) -> Problem:
 def pairs_or_none(method: Callable[[Problem], Setting], problem: Problem) -> tuple[tuple[int, int], ...] | None:
     try:
         return method(problem).pairs
-    except Blocked:
+    except NoBucketingError:
         return None
 
 
@@ -50,7 +50,7 @@ def test_program_finds_the_known_two_sizes(case: Case, program: Callable[[Proble
 @pytest.mark.parametrize("name", ["edu-like-300000-theta-2", "occ-like-300000-theta-16", "occ-like-500000-theta-2"])
 def test_bisection_finds_the_known_two_sizes_of_large_tables(name: str) -> None:
     (case,) = (case for case in CASES if case.name == name)
-    assert fully_pruned(posed(case)).pairs == case.two
+    assert search_fully_pruned(posed(case)).pairs == case.two
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -77,7 +77,7 @@ def test_no_feasible_pair_is_said(program: Callable[[Problem], Setting]) -> None
     """With caps near 1/2 no bucket of 5 can be filled, and 15 records are no sum of fours and sixes."""
     problem = pose((7, 8), (Fraction(1, 2), Fraction(8, 15)), 4, 6)
     assert problem.sizes.tolist() == [4, 6]
-    with pytest.raises(Blocked):
+    with pytest.raises(NoBucketingError):
         program(problem)
 
 
@@ -90,7 +90,7 @@ def test_assignment_program_agrees_with_the_optimum(whole_records: bool) -> None
         assert answer.is_finished
         try:
             expected: int | None = find_optimal_setting(problem).setting.loss
-        except Blocked:
+        except NoBucketingError:
             expected = None
         assert answer.loss == expected
         if answer.setting is not None:

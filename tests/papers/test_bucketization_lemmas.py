@@ -25,18 +25,18 @@ from hypothesis import strategies as st
 
 from bucket_oracles import Request, can_be_filled, requests, settings
 from bucket_tables import Table, one_cap, tables
-from papers.baselines.two_size_programs import fully_pruned, loss_pruned
+from papers.baselines.two_size_programs import search_fully_pruned, search_loss_pruned
 from selection import examples
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, CapBelowShare, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import CapBelowShare, NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, is_valid
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.record_assignment import round_robin
+from sfumato.mechanisms._bucketization.buckets.record_assignment import deal_round_robin
 from sfumato.mechanisms._bucketization.buckets.share_caps import compute_floors
 from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import count_fillable_buckets, find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]
-METHODS = [find_best_two_sizes, loss_pruned, fully_pruned]
+METHODS = [find_best_two_sizes, search_loss_pruned, search_fully_pruned]
 
 
 def posed(counts: Sequence[int], caps: Sequence[Fraction], sizes: Sequence[int]) -> Problem:
@@ -49,7 +49,7 @@ def gamma(total: int, small: int, large: int) -> list[Pair]:
     row = list_pairs(total, small, large)
     if row is None:
         return []
-    return [(row.first - step * row.given, row.second + step * row.taken) for step in range(row.steps + 1)]
+    return [(row.first - step * row.small_step, row.second + step * row.large_step) for step in range(row.steps + 1)]
 
 
 def setting_of(sizes: Pair, buckets: Pair) -> Setting:
@@ -59,7 +59,7 @@ def setting_of(sizes: Pair, buckets: Pair) -> Setting:
 def pairs_or_none(method: Callable[[Problem], Setting], problem: Problem) -> tuple[Pair, ...] | None:
     try:
         return method(problem).pairs
-    except Blocked:
+    except NoBucketingError:
         return None
 
 
@@ -96,7 +96,7 @@ def test_lemma_1_some_bucketization_exists_exactly_where_caps_are_at_least_the_s
         assert is_valid(problem, Setting.of([(total, 1)]))
         assert is_valid(problem, find_optimal_setting(problem).setting)
     else:
-        with pytest.raises(Blocked) as caught:
+        with pytest.raises(NoBucketingError) as caught:
             pose(request.counts, request.caps, 1, total)
         assert isinstance(caught.value.reason, CapBelowShare)
         (place,) = caught.value.places
@@ -117,7 +117,7 @@ def test_lemma_1_has_no_converse_where_the_size_is_limited(
     """Section 7.1 concludes from Lemma 1 that a solution always exists; a largest size can rule it out."""
     exact = [Fraction(cap) for cap in caps]
     assert all(cap >= Fraction(count, sum(counts)) for count, cap in zip(counts, exact, strict=True))
-    with pytest.raises(Blocked):
+    with pytest.raises(NoBucketingError):
         find_optimal_setting(pose(counts, exact, *sizes))
     find_optimal_setting(pose(counts, exact, sizes[0], sum(counts)))
 
@@ -153,7 +153,7 @@ def test_lemma_3_one_size_is_valid_if_dealing_in_turn_is_and_if_counts_are_withi
     for size in (size for size in range(1, total + 1) if total % size == 0):
         buckets, setting = total // size, Setting.of([(size, total // size)])
         problem = posed(counts, caps, [size])
-        dealt = next(round_robin(Assignment(setting, problem.counts[:, None])).holdings())
+        dealt = next(deal_round_robin(Assignment(setting, problem.counts[:, None])).generate_holdings())
         statements = {
             can_be_filled(request, setting),
             all(int(held) <= cap * size for row in dealt for held, cap in zip(row, caps, strict=True)),

@@ -110,7 +110,7 @@ def test_release_as_published_is_opened_verified_and_answered_by_sfumato(work: s
     assert succeed("verify", "release", "--original", table, "--json").json["passed"]
     assert succeed("query", "release", SQL, "--json").json["rows"]
     asked = succeed_papers("query", "release", SQL, "--as-published", work, "--json").json
-    assert asked["method"].startswith(REGISTRY[settings.mechanism].estimators[settings.method].words)
+    assert asked["method"].startswith(REGISTRY[settings.mechanism].estimators[settings.method].label)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import csv
 import io
 from fractions import Fraction
 
-from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
+from papers.experiment_outcome import Outcome, Verdict, is_within, judge
 
 
 def test_csv_has_all_digits_and_markdown_few() -> None:
@@ -25,5 +25,5 @@ def test_csv_has_all_digits_and_markdown_few() -> None:
 
 
 def test_one_number_off_is_a_difference() -> None:
-    assert verdict_of([within(2.94, 2.9, 0.05), within(3.95, 4.0, 0.05)]) is Verdict.AGREES
-    assert verdict_of([within(2.94, 2.9, 0.05), within(3.94, 4.0, 0.05)]) is Verdict.DIFFERS
+    assert judge([is_within(2.94, 2.9, 0.05), is_within(3.95, 4.0, 0.05)]) is Verdict.AGREES
+    assert judge([is_within(2.94, 2.9, 0.05), is_within(3.94, 4.0, 0.05)]) is Verdict.DIFFERS

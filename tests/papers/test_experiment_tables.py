@@ -9,31 +9,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from papers.experiment_tables import DESIGNS, Tables
+from papers.experiment_tables import DESIGNS, TableSource
 from sfumato.errors import SourceError
 
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_shares_are_the_published_ones(name: str) -> None:
     design = DESIGNS[name]
-    shares = design.shares()
-    assert len(shares) == design.values
-    assert (shares.max(), shares.min()) == pytest.approx((design.largest, design.smallest), rel=0.02)
-    assert sum(design.counts()) == design.rows
+    shares = design.compute_shares()
+    assert len(shares) == design.value_count
+    assert (shares.max(), shares.min()) == pytest.approx((design.largest_share, design.smallest_share), rel=0.02)
+    assert sum(design.compute_counts()) == design.rows
     assert all(np.diff(shares) <= 0)
 
 
 def test_a_generated_table_has_the_columns_and_follows_from_its_seed() -> None:
-    first = Tables().get("occupations", 5000, 1).table
-    assert set(first.column_names) == {*DESIGNS["occupations"].public, "Occupation"}
+    first = TableSource().get_sample("occupations", 5000, 1).table
+    assert set(first.column_names) == {*DESIGNS["occupations"].public_sizes, "Occupation"}
     assert len(first["Country"].unique()) <= 70
-    assert Tables().get("occupations", 5000, 1).table.equals(first)
-    assert not Tables().get("occupations", 5000, 2).table.equals(first)
+    assert TableSource().get_sample("occupations", 5000, 1).table.equals(first)
+    assert not TableSource().get_sample("occupations", 5000, 2).table.equals(first)
 
 
 def test_public_columns_go_with_the_sensitive_one() -> None:
     """Without it, nothing would be lost by publishing independent columns: the chi-square of 49 cells would be 49."""
-    table = Tables().get("occupations", 20_000, 1).table
+    table = TableSource().get_sample("occupations", 20_000, 1).table
     value, sex = (table[name].combine_chunks().dictionary_encode().indices for name in ("Occupation", "Gender"))
     counts = np.zeros((50, 2))
     np.add.at(counts, (np.asarray(value), np.asarray(sex)), 1)
@@ -44,28 +44,28 @@ def test_public_columns_go_with_the_sensitive_one() -> None:
 def test_a_directory_stands_before_generated_tables(tmp_path: Path) -> None:
     table = pa.table({"Gender": ["F", "M", "F"], "Occupation": ["a", "a", "b"]})
     pq.write_table(table, tmp_path / "census_occ.parquet")
-    tables = Tables(tmp_path)
-    assert tables.get("occupations").table.equals(table)
-    assert tables.counts("occupations", 3) == (2, 1)
-    assert tables.get("occupations", 1000).table.num_rows == 1000
+    tables = TableSource(tmp_path)
+    assert tables.get_sample("occupations").table.equals(table)
+    assert tables.get_counts("occupations", 3) == (2, 1)
+    assert tables.get_sample("occupations", 1000).table.num_rows == 1000
     assert list(tables.digests) == ["census_occ.parquet"]
-    assert [each for each in tables.used if "with replacement" in each]
+    assert [each for each in tables.origins if "with replacement" in each]
 
 
 def test_no_directory_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is no directory"):
-        Tables(tmp_path / "nowhere").get("occupations")
+        TableSource(tmp_path / "nowhere").get_sample("occupations")
 
 
 def test_a_directory_without_the_tables_does_not_stand_for_generated_ones(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"none of the tables census_occ\.parquet, .* leave --data out"):
-        Tables(tmp_path).digests  # noqa: B018 - it looks
+        TableSource(tmp_path).digests  # noqa: B018 - it looks
 
 
 def test_what_is_no_parquet_file_or_has_another_column_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "census_occ.parquet").write_text("text")
     with pytest.raises(SourceError, match=r"census_occ\.parquet' cannot be read as a Parquet file"):
-        Tables(tmp_path).get("occupations")
+        TableSource(tmp_path).get_sample("occupations")
     pq.write_table(pa.table({"Job": ["a", "b"]}), tmp_path / "census_all.parquet")
     with pytest.raises(SourceError, match=r"census_all\.parquet' has no column 'Education'"):
-        Tables(tmp_path).get("education")
+        TableSource(tmp_path).get_sample("education")

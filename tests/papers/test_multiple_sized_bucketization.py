@@ -18,9 +18,9 @@ from papers.multiple_sized_bucketization.printed_problems import (
     EXAMPLE_10,
     EXAMPLE_13,
     are_within_caps,
-    counts_and_caps,
+    compare_counts_and_caps,
 )
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.size_methods import choose
@@ -56,7 +56,7 @@ def test_the_optima_of_the_reference_are_valid(case: Case) -> None:
 def test_two_sizes_and_top_down_of_a_case(case: Case) -> None:
     for method, expected in ((find_best_two_sizes, case.two), (split_top_down, case.top_down)):
         if expected is None:
-            with pytest.raises(Blocked):
+            with pytest.raises(NoBucketingError):
                 method(_problem(case))
         else:
             assert method(_problem(case)).pairs == expected
@@ -64,11 +64,11 @@ def test_two_sizes_and_top_down_of_a_case(case: Case) -> None:
 
 @pytest.mark.parametrize("case", BLOCKED, ids=lambda case: case.name)
 def test_an_impossible_case_names_the_culprit_or_the_size_that_would_do(case: Case) -> None:
-    with pytest.raises(Blocked) as caught:
+    with pytest.raises(NoBucketingError) as caught:
         choose(case.counts, case.share_caps, "optimal", smallest=case.sizes[0], largest=case.sizes[1])
     if case.blame is not None:
         assert caught.value.places == (case.blame,)
-        assert "'culprit'" in caught.value.named(["'culprit'"] * len(case.counts)).with_values
+        assert "'culprit'" in caught.value.name_values(["'culprit'"] * len(case.counts)).sentence_with_values
     if case.least_largest is not None:
         assert f"allow buckets of {case.least_largest}" in str(caught.value)
 
@@ -99,7 +99,7 @@ def test_table_is_as_printed(name: str) -> None:
 
 
 def test_a_table_that_is_not_as_printed_is_told() -> None:
-    wrong = counts_and_caps(EXAMPLE_5, ("0.056", "0.11", "0.19"), ("0.187", "0.353", "0.613"))
+    wrong = compare_counts_and_caps(EXAMPLE_5, ("0.056", "0.11", "0.19"), ("0.187", "0.353", "0.613"))
     assert (wrong.verdict, wrong.sentence) == (Verdict.DIFFERS, "1 of the 6 shares and caps are not as printed.")
     assert not are_within_caps([(1, 1, 2, 3, 4, 5)], EXAMPLE_5.caps)
 

@@ -21,17 +21,17 @@ from selection import examples
 from sfumato._core.arrays import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._query.estimate import Estimate
-from sfumato._query.intervals import score_ends
+from sfumato._query.intervals import compute_score_ends
 from sfumato._records.tally import Tally
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato._verify.reference_distributions.sub_table_distribution import (
-    CellLaw,
+    SubTableDistribution,
     compute_lowered_belief,
     compute_raised_belief,
     compute_sub_table_posteriors,
 )
-from sfumato._verify.reference_distributions.subset_distribution import SetLaw
+from sfumato._verify.reference_distributions.subset_distribution import SetDistribution
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
 from sfumato.mechanisms._randomized_response import posterior_risk as exposure
 from sfumato.mechanisms._randomized_response.inverse_estimation import estimate_by_iteration
@@ -54,7 +54,7 @@ T1, T2 = (12, 8, 6, 4, 4, 2, 0, 0, 0, 0), (0, 0, 0, 1, 0, 1, 1, 1, 1, 1)
 
 def _uniform(domain_size: int, bound: BreachBound) -> uniform.Design:
     histogram = Histogram.of(range(domain_size), [1] * domain_size)
-    return uniform.design(uniform.plan(histogram, bound, uniform.NoOptions(), DRAWS))
+    return uniform.make_design(uniform.plan(histogram, bound, uniform.NoOptions(), DRAWS))
 
 
 def _odds(amplification: str | Fraction) -> BreachBound:
@@ -156,7 +156,7 @@ def _counted(case: CountCase) -> Moments:
 def test_count_with_its_score_interval(case: CountCase) -> None:
     moments = _counted(case)
     assert moments.value == _close(float(Fraction(case.estimate)))
-    assert np.concatenate(score_ends(moments, 0.95)) == _close(case.interval)
+    assert np.concatenate(compute_score_ends(moments, 0.95)) == _close(case.interval)
 
 
 @pytest.mark.parametrize("case", COUNTS)
@@ -193,10 +193,10 @@ def test_examples_1_to_4_cells_and_matrices() -> None:
     assert rearrange_groups(balanced.groups) == (0, 2, 1, 3, 4)
     plan = _paper_plan(EXAMPLE, THIRDS)
     assert tuple(cell.counts for cell in plan.cells) == (T1, T2)
-    laws = [(cell.prior, cell.amplification, cell.retention) for cell in plan.published.cells]
+    laws = [(cell.prior, cell.amplification, cell.retention) for cell in plan.design.cells]
     assert laws == [(Fraction(1, 3), 4, Fraction(1, 3)), (Fraction(1, 6), 10, Fraction(3, 5))]
-    matrices = [CellLaw.of(cell.places, [cell.retention] * 6) for cell in plan.published.cells]
-    assert [(law.same[0], law.other[0]) for law in matrices] == [
+    matrices = [SubTableDistribution.of(cell.places, [cell.retention] * 6) for cell in plan.design.cells]
+    assert [(law.same_chances[0], law.other_chances[0]) for law in matrices] == [
         (Fraction(4, 9), Fraction(1, 9)),
         (Fraction(2, 3), Fraction(1, 15)),
     ]
@@ -205,8 +205,8 @@ def test_examples_1_to_4_cells_and_matrices() -> None:
 @pytest.mark.parametrize("cell", [0, 1])
 def test_example_1_meets_its_bound_with_equality(cell: int) -> None:
     plan = _paper_plan(EXAMPLE, THIRDS)
-    published = plan.published.cells[cell]
-    law = CellLaw.of(published.places, [published.retention] * len(published.places))
+    published = plan.design.cells[cell]
+    law = SubTableDistribution.of(published.places, [published.retention] * len(published.places))
     counts = [plan.cells[cell].counts[place] for place in published.places]
     assert max(compute_sub_table_posteriors(counts, law)) == Fraction(2, 3)
 
@@ -231,7 +231,7 @@ CELLS = [
 
 
 def _counted_in_cells(case: CellsCase) -> Moments:
-    design = _paper_plan(EXAMPLE, THIRDS).published
+    design = _paper_plan(EXAMPLE, THIRDS).design
     operator = design.operator
     counts = np.zeros(len(operator.places), dtype=np.int64)
     for cell in (0, 1):
@@ -248,13 +248,13 @@ def _counted_in_cells(case: CellsCase) -> Moments:
 def test_count_over_cells_with_its_score_interval(case: CellsCase) -> None:
     moments = _counted_in_cells(case)
     assert moments.value == _close(float(Fraction(case.estimate)))
-    assert np.concatenate(score_ends(moments, 0.95)) == _close(case.interval)
+    assert np.concatenate(compute_score_ends(moments, 0.95)) == _close(case.interval)
 
 
 @pytest.mark.parametrize("case", CELLS)
 def test_unbiased_variance_over_cells_is_the_sum_of_squared_weights_less_the_estimate(case: CellsCase) -> None:
     squares = 0.0
-    written = small_domain.make_weights(_paper_plan(EXAMPLE, THIRDS).published)
+    written = small_domain.make_weights(_paper_plan(EXAMPLE, THIRDS).design)
     for cell, value, equal, otherwise in zip(*written.values(), strict=True):
         if value == case.place:
             squares += case.hits[cell] * equal**2 + (case.rows[cell] - case.hits[cell]) * otherwise**2
@@ -300,7 +300,7 @@ def test_joint_iterative_bayes_over_cells(steps: int) -> None:
 @pytest.mark.parametrize("steps", [0, *JOINT_STEPS])
 def test_iterative_bayes_takes_the_steps_of_the_case_from_an_even_start(steps: int) -> None:
     """What is checked above by hand, and several lines of counts at once, each for itself."""
-    design = _paper_plan(EXAMPLE, THIRDS).published
+    design = _paper_plan(EXAMPLE, THIRDS).design
     operator, shares = design.operator, design.cell_shares
     assert shares is not None
     shown = np.array(JOINT_SHOWN)[operator.cells, operator.places]
@@ -310,7 +310,7 @@ def test_iterative_bayes_takes_the_steps_of_the_case_from_an_even_start(steps: i
 
 
 def test_joint_iterative_bayes_takes_the_shares_of_the_values_in_the_cells() -> None:
-    design = _paper_plan(EXAMPLE, THIRDS).published
+    design = _paper_plan(EXAMPLE, THIRDS).design
     assert design.cell_shares == pytest.approx([1, 1, 1, 4 / 5, 1, 2 / 3, 1 / 5, 1 / 3, 1, 1, 1, 1])
 
 
@@ -344,11 +344,11 @@ def test_subset_selection(case: SetsCase) -> None:
     assert find_best_set_size(case.domain_size, amplification) == case.subset_size
     histogram = Histogram.of(range(case.domain_size), [1] * case.domain_size)
     plan = subset.plan(histogram, _odds(amplification), subset.Options(), DRAWS)
-    design = subset.design(plan)
+    design = subset.make_design(plan)
     assert (design.hold_probability, design.other_probability, design.amplification) == (hold, other, amplification)
     assert subset.predict_variances(plan, np.array([1.0]), np.array([0.0])) == _close(case.variance)
-    law = SetLaw(case.domain_size, case.subset_size, hold)
-    assert (law.other, law.amplification) == (other, amplification)
+    law = SetDistribution(case.domain_size, case.subset_size, hold)
+    assert (law.other_chance, law.amplification) == (other, amplification)
 
 
 def test_subset_selection_halves_the_error_of_uniform_perturbation_on_fifty_values() -> None:
@@ -366,8 +366,8 @@ def _example_law() -> tuple[list[tuple[int, ...]], list[Law]]:
     """For each cell of Example 1 its counts, and law[original][published] over the whole domain."""
     plan = _paper_plan(EXAMPLE, THIRDS)
     laws = []
-    for cell in plan.published.cells:
-        law = CellLaw.of(cell.places, [cell.retention] * len(cell.places))
+    for cell in plan.design.cells:
+        law = SubTableDistribution.of(cell.places, [cell.retention] * len(cell.places))
         places = {place: number for number, place in enumerate(cell.places)}
         rows = []
         for original in range(len(EXAMPLE)):
@@ -375,7 +375,7 @@ def _example_law() -> tuple[list[tuple[int, ...]], list[Law]]:
             chances = [Fraction(0)] * len(EXAMPLE)
             if number is not None:
                 for place in cell.places:
-                    chances[place] = law.same[number] if place == original else law.other[number]
+                    chances[place] = law.same_chances[number] if place == original else law.other_chances[number]
             rows.append(chances)
         laws.append(rows)
     return [cell.counts for cell in plan.cells], laws
@@ -418,8 +418,8 @@ def test_small_domain_does_not_cover_who_knows_a_public_column() -> None:
 def test_uniform_perturbation_covers_who_knows_a_public_column() -> None:
     """The same group under uniform perturbation of the same request: 1/3 rises to 2/3, as promised."""
     design = _uniform(10, THIRDS)
-    law = CellLaw.of(range(10), [design.retention] * 10)
-    shown = {0: law.same[0], 3: law.other[3], 6: law.other[6]}
+    law = SubTableDistribution.of(range(10), [design.retention] * 10)
+    shown = {0: law.same_chances[0], 3: law.other_chances[3], 6: law.other_chances[6]}
     assert shown[0] / sum(shown.values()) == Fraction(2, 3)
 
 
@@ -430,8 +430,8 @@ def test_exposure_tells_the_holder_of_the_group_that_knows_too_much() -> None:
     show x4, where x4 is believed with exactly 2/3: together 8 of 12.
     """
     risk = small_domain.measure_group_risk(_paper_plan(EXAMPLE, THIRDS), np.array([[4, 0, 0, 4, 0, 0, 4, 0, 0, 0]]))
-    assert risk.worst == pytest.approx(50 / 51)
-    assert risk.breached == pytest.approx(2 / 3)
+    assert risk.worst_posterior == pytest.approx(50 / 51)
+    assert risk.breached_share == pytest.approx(2 / 3)
 
 
 def test_small_domain_does_not_keep_beliefs_from_falling() -> None:
@@ -445,7 +445,7 @@ def test_small_domain_does_not_keep_beliefs_from_falling() -> None:
         (0, 6, 1, 0, 0, 0, 1),
     ]
     assert Fraction(counts[0], sum(counts)) == Fraction(3, 8) >= bound.posterior
-    assert 0 not in plan.protected
+    assert 0 not in plan.protected_places
 
 
 def test_theorem_1_of_the_fine_grain_paper_fails_downward() -> None:
@@ -454,10 +454,10 @@ def test_theorem_1_of_the_fine_grain_paper_fails_downward() -> None:
     bounds = {value: BreachBound(*pair) for value, pair in enumerate(pairs)}
     plan = fine_grain.plan(Histogram.of(range(4), [1] * 4), BreachBoundPerValue(bounds), fine_grain.Options(), DRAWS)
     assert plan.retentions == (0, Fraction(1, 3), Fraction(1, 3), Fraction(1, 3))
-    law = CellLaw.of(range(4), plan.retentions)
-    assert compute_lowered_belief(Fraction(1, 7), law.fall(0)) == Fraction(1, 13) < Fraction(1, 10)
+    law = SubTableDistribution.of(range(4), plan.retentions)
+    assert compute_lowered_belief(Fraction(1, 7), law.compute_fall(0)) == Fraction(1, 13) < Fraction(1, 10)
     for value, (prior, posterior) in enumerate(pairs):
-        assert compute_raised_belief(Fraction(prior), law.rise(value)) <= Fraction(posterior)
+        assert compute_raised_belief(Fraction(prior), law.compute_rise(value)) <= Fraction(posterior)
 
 
 def test_theorem_1_holds_in_both_directions_where_they_are_asked_for() -> None:
@@ -465,10 +465,10 @@ def test_theorem_1_holds_in_both_directions_where_they_are_asked_for() -> None:
     bounds = {value: BreachBound(*pair) for value, pair in enumerate(pairs)}
     options = fine_grain.Options(fine_grain.Direction.BOTH)
     plan = fine_grain.plan(Histogram.of(range(4), [1] * 4), BreachBoundPerValue(bounds), options, DRAWS)
-    law = CellLaw.of(range(4), plan.retentions)
+    law = SubTableDistribution.of(range(4), plan.retentions)
     for value, bound in bounds.items():
-        assert compute_raised_belief(bound.prior, law.rise(value)) <= bound.posterior
-        assert compute_lowered_belief(bound.posterior, law.fall(value)) >= bound.prior
+        assert compute_raised_belief(bound.prior, law.compute_rise(value)) <= bound.posterior
+        assert compute_lowered_belief(bound.posterior, law.compute_fall(value)) >= bound.prior
 
 
 # ------------------------------------------------------------------------ exposure, against all that could be seen
@@ -543,8 +543,8 @@ def test_exposure_is_what_brute_force_finds(instance: Instance) -> None:
     priors, posteriors = (np.array([float(each) for each in bounds]) for bounds in instance[3:])
     found = exposure.measure_risk(operator, shares, np.array(instance.groups), priors, posteriors)
     worst, breached = _brute_force(instance)
-    assert found.worst == pytest.approx(float(worst), abs=1e-12)
-    assert found.breached == pytest.approx(float(breached), abs=1e-12)
+    assert found.worst_posterior == pytest.approx(float(worst), abs=1e-12)
+    assert found.breached_share == pytest.approx(float(breached), abs=1e-12)
 
 
 @settings(max_examples=examples(100))
@@ -553,7 +553,7 @@ def test_likelihoods_of_cells_are_what_brute_force_finds(instance: Instance) -> 
     """Times the records of a group: how many of each value show each entry."""
     operator = Operator(instance.cells, len(instance.priors))
     shares = np.array([float(each) for cell in instance.shares for each in cell])
-    found = operator.likelihoods(shares, operator.places, operator.cells)
+    found = operator.compute_likelihoods(shares, operator.places, operator.cells)
     for group in instance.groups:
         seen = [weights for cell in range(len(instance.cells)) for weights in _seen(instance, group, cell)]
         expected = [[float(weights.get(place, 0)) for place in range(len(group))] for weights in seen]

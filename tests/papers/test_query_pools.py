@@ -13,13 +13,13 @@ from papers.coded_table import CodedTable, ColumnCodes
 from papers.query_pools import (
     Band,
     Pool,
-    between,
-    crossed,
-    passing,
-    small_counts,
-    spread,
-    wanted_values,
-    within,
+    compute_value_count,
+    draw_band_pool,
+    draw_crossed_pool,
+    draw_spread_pool,
+    make_bands_between,
+    make_lower_bands,
+    make_small_band,
 )
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato.errors import SchemaError, SpecError
@@ -56,11 +56,11 @@ def by_duckdb(queries: Sequence[CountQuery]) -> list[int]:
 
 
 POOLS = {
-    "crossed": crossed(CODED, 1, conditions=40),
-    "small counts": within(CODED, 1, small_counts(), size=60),
-    "large counts": within(CODED, 1, between(ROWS, "0.05", "0.2")[0], size=60),
-    "spread": spread(CODED, 1, size=60),
-    "spread, more found": spread(CODED, 1, selectivity="1/5", size=60),
+    "crossed": draw_crossed_pool(CODED, 1, conditions=40),
+    "small counts": draw_band_pool(CODED, 1, make_small_band(), size=60),
+    "large counts": draw_band_pool(CODED, 1, make_bands_between(ROWS, "0.05", "0.2")[0], size=60),
+    "spread": draw_spread_pool(CODED, 1, size=60),
+    "spread, more found": draw_spread_pool(CODED, 1, selectivity="1/5", size=60),
 }
 
 
@@ -75,17 +75,17 @@ def test_truths_are_those_of_sql_and_never_none(name: str) -> None:
 @pytest.mark.parametrize("name", POOLS)
 def test_a_pool_finds_its_truths_again_and_counts_other_values(name: str) -> None:
     pool = POOLS[name]
-    assert (pool.counted(CODED) == pool.truths).all()
-    turned = CODED.with_sensitive((CODED.sensitive.codes + 1) % CODED.sensitive.size)
+    assert (pool.count_in(CODED) == pool.truths).all()
+    turned = CODED.replace_sensitive((CODED.sensitive.codes + 1) % CODED.sensitive.size)
     domain = CODED.sensitive.domain
     back = {value: domain[place - 1] for place, value in enumerate(domain)}
     before = [CountQuery(each.where, [back[value] for value in each.values or ()]) for each in pool.queries]
-    assert pool.counted(turned).tolist() == by_duckdb(before)
+    assert pool.count_in(turned).tolist() == by_duckdb(before)
 
 
 def test_other_values_are_as_many_as_the_records() -> None:
     with pytest.raises(SchemaError, match="600 records, and 599 values"):
-        CODED.with_sensitive(CODED.sensitive.codes[1:])
+        CODED.replace_sensitive(CODED.sensitive.codes[1:])
 
 
 def test_some_queries_of_a_pool_keep_their_truths() -> None:
@@ -99,9 +99,9 @@ def test_the_same_seed_draws_the_same_pool_whatever_the_order_of_the_records() -
 
     def drawn(table: CodedTable, seed: int) -> list[Pool]:
         return [
-            crossed(table, seed, conditions=20),
-            within(table, seed, small_counts(), size=20),
-            spread(table, seed, size=20),
+            draw_crossed_pool(table, seed, conditions=20),
+            draw_band_pool(table, seed, make_small_band(), size=20),
+            draw_spread_pool(table, seed, size=20),
         ]
 
     for one, again, other in zip(drawn(CODED, 5), drawn(turned, 5), drawn(CODED, 6), strict=True):
@@ -135,7 +135,7 @@ def test_within_draws_each_query_as_often_as_drawing_until_it_fits() -> None:
     Of the queries that find a record, {a: x} has the weight 1/2 * 1/2 * 1/2, and {a: x, b: 1} has 1/2 * 1/4.
     """
     table = CodedTable.of(pa.table({"a": ["x", "z"], "b": [1, 2], "v": ["p", "p"]}), "v")
-    pool = within(table, 8, Band("any", 1), size=40_000)
+    pool = draw_band_pool(table, 8, Band("any", 1), size=40_000)
     weights = {1: 4 * (1 / 2) * (1 / 2) * (1 / 2), 2: 2 * (1 / 2) * (1 / 4)}
     share = np.mean([len(query.where) == 2 for query in pool.queries])
     assert share == pytest.approx(weights[2] / sum(weights.values()), abs=0.012)  # six standard errors
@@ -143,26 +143,26 @@ def test_within_draws_each_query_as_often_as_drawing_until_it_fits() -> None:
 
 def test_within_says_where_a_band_is_empty_or_begins_at_nothing() -> None:
     with pytest.raises(SpecError, match="no query"):
-        within(CODED, 1, Band("600 and more", 601))
+        draw_band_pool(CODED, 1, Band("600 and more", 601))
     with pytest.raises(SpecError, match="begin the band at 1"):
-        within(CODED, 1, Band("none", 0, 5))
+        draw_band_pool(CODED, 1, Band("none", 0, 5))
 
 
 def test_spread_has_as_many_values_of_each_column_as_the_selectivity_asks_for() -> None:
     """By hand: 20 values at 1%: with one column 20 * 0.1 = 2, with three 20 * 0.01^(1/4) = 6.3, so 7."""
-    assert [wanted_values(20, columns, Fraction(1, 100)) for columns in (1, 3)] == [2, 7]
-    assert wanted_values(1000, 2, Fraction(1, 1000)) == 100  # and not 101, by the error of a float
-    assert wanted_values(3, 7, Fraction(1)) == 3
-    assert wanted_values(3, 1, Fraction(1, 10**9)) == 1
+    assert [compute_value_count(20, columns, Fraction(1, 100)) for columns in (1, 3)] == [2, 7]
+    assert compute_value_count(1000, 2, Fraction(1, 1000)) == 100  # and not 101, by the error of a float
+    assert compute_value_count(3, 7, Fraction(1)) == 3
+    assert compute_value_count(3, 1, Fraction(1, 10**9)) == 1
     for query in POOLS["spread"].queries:
         for name, values in query.where.items():
             assert isinstance(values, list)
             assert (
                 len(values)
                 == len(set(values))
-                == wanted_values(CODED.public[name].size, len(query.where), Fraction(1, 100))
+                == compute_value_count(CODED.public_columns[name].size, len(query.where), Fraction(1, 100))
             )
-        assert len(query.values or ()) == wanted_values(4, len(query.where), Fraction(1, 100))
+        assert len(query.values or ()) == compute_value_count(4, len(query.where), Fraction(1, 100))
     assert {len(query.where) for query in POOLS["spread"].queries} == {1, 2, 3, 4}
 
 
@@ -173,17 +173,17 @@ def test_spread_gives_up_where_nothing_is_found_and_refuses_no_share() -> None:
         ColumnCodes(np.zeros(1, dtype=np.uint8), ("v",)),
     )
     with pytest.raises(SpecError, match="hardly any query"):
-        spread(lonely, 1, selectivity="1/10000000000", size=2)
+        draw_spread_pool(lonely, 1, selectivity="1/10000000000", size=2)
     with pytest.raises(SpecError, match="above 0"):
-        spread(CODED, 1, selectivity=0)
+        draw_spread_pool(CODED, 1, selectivity=0)
 
 
 def test_bands_are_cut_exactly() -> None:
     """0.5% of 1,000 records are 5; of 148,318 they are 741.59, so that the first count is 742."""
-    assert between(1000, "0.5%", "1%", "2%") == [Band("0.5% to 1.0%", 5, 10), Band("1.0% to 2.0%", 10, 20)]
-    assert passing(148_318, "0.5%") == [Band("from 0.5%", 742)]
-    assert passing(10, "0.1%")[0].least == 1
-    assert small_counts().holds(np.array([0, 1, 10, 11])).tolist() == [False, True, True, False]
+    assert make_bands_between(1000, "0.5%", "1%", "2%") == [Band("0.5% to 1.0%", 5, 10), Band("1.0% to 2.0%", 10, 20)]
+    assert make_lower_bands(148_318, "0.5%") == [Band("from 0.5%", 742)]
+    assert make_lower_bands(10, "0.1%")[0].least == 1
+    assert make_small_band().holds(np.array([0, 1, 10, 11])).tolist() == [False, True, True, False]
 
 
 def test_a_table_without_what_is_needed_is_refused() -> None:
@@ -192,4 +192,4 @@ def test_a_table_without_what_is_needed_is_refused() -> None:
             CodedTable.of(table, "disease")
     wide = ColumnCodes(np.zeros(1, dtype=np.uint8), tuple(range(60_000)))
     with pytest.raises(SchemaError, match="too many values"):
-        within(CodedTable(dict.fromkeys("abc", wide), wide), 1, small_counts())  # 60,000^4 is above 2^63
+        draw_band_pool(CodedTable(dict.fromkeys("abc", wide), wide), 1, make_small_band())  # 60,000^4 is above 2^63

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from papers import EXPERIMENTS, Conditions, Experiment, Verdict
-from papers.results_page import line
+from papers.results_page import format_line
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs/reproduction.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^\| ([a-z-]+/\S+) \| (\w+) \| (.+) \|$", DOCUMENTED, re.MULTILINE)
@@ -32,7 +32,7 @@ def test_experiment_says_what_is_documented(experiment: Experiment) -> None:
     if experiment.is_timed:
         assert (experiment.name, outcome.verdict) in [(name, verdict) for name, verdict, _ in LINES]
     else:
-        assert line(experiment.name, outcome.verdict, outcome.sentence) in DOCUMENTED
+        assert format_line(experiment.name, outcome.verdict, outcome.sentence) in DOCUMENTED
 
 
 def test_every_experiment_is_documented_and_no_other() -> None:

@@ -15,17 +15,17 @@ from statistics import mean
 
 import pytest
 
-from papers.small_domain_randomization.small_domain_examples import Planned
+from papers.small_domain_randomization.small_domain_examples import PhasedPlan
 from sfumato._request.histogram import Histogram
-from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, Group, find_protected_places
+from sfumato.mechanisms._randomized_response.small_domain.balancing import BalancedGroups, Group, find_protected_places
 from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
-    error_bound,
+    compute_error_bound,
+    compute_total_variance,
     merge_by_bound,
     merge_by_variance,
     merge_groups,
-    total_variance,
 )
 from small_domain_cases import (
     CASES,
@@ -53,15 +53,15 @@ THIRD, TWO_THIRDS = Fraction(1, 3), Fraction(2, 3)
 
 
 @cache
-def _planned(counts: str, prior: str, posterior: str) -> Planned:
-    return Planned.of(numbers(counts), prior, posterior)
+def _planned(counts: str, prior: str, posterior: str) -> PhasedPlan:
+    return PhasedPlan.of(numbers(counts), prior, posterior)
 
 
-def _case(case: Case | VarianceCase) -> Planned:
+def _case(case: Case | VarianceCase) -> PhasedPlan:
     return _planned(case.counts, case.prior, case.posterior)
 
 
-def _cells(planned: Planned, parts: Sequence[Part]) -> list[CountedCell]:
+def _cells(planned: PhasedPlan, parts: Sequence[Part]) -> list[CountedCell]:
     """The sub-tables, if the groups were merged like this."""
     return replace(planned, parts=tuple(parts)).cells
 
@@ -90,7 +90,7 @@ def test_protected_values(case: Case) -> None:
 def test_balance(case: Case) -> None:
     planned = _case(case)
     assert planned.balanced.balance == case.protected_balance
-    assert planned.whole.total // planned.whole.peak == case.balance
+    assert planned.whole_cell.total // planned.whole_cell.peak == case.balance
 
 
 @each_case
@@ -118,11 +118,11 @@ def test_tables(case: Case) -> None:
 
 
 def _law(part: CountedCell, posterior: Fraction) -> tuple[Fraction, ...]:
-    prior, amplification = part.prior, part.amplification(posterior)
+    prior, amplification = part.prior, part.compute_amplification(posterior)
     assert prior is not None
     assert amplification is not None
     sizes = (Fraction(part.total), Fraction(part.domain_size))
-    return (*sizes, prior, amplification, part.retention(posterior), part.swap_probability(posterior))
+    return (*sizes, prior, amplification, part.compute_retention(posterior), part.compute_swap_probability(posterior))
 
 
 @each_case
@@ -134,17 +134,17 @@ def test_laws_of_the_cells(case: Case) -> None:
 @each_case
 def test_error_bounds(case: Case) -> None:
     planned = _case(case)
-    assert error_bound(planned.cells, planned.posterior) == _close(case.bound)
-    assert error_bound([planned.whole], planned.posterior) == _close(case.bound_of_the_whole)
+    assert compute_error_bound(planned.cells, planned.posterior) == _close(case.bound)
+    assert compute_error_bound([planned.whole_cell], planned.posterior) == _close(case.bound_of_the_whole)
     groups = _cells(planned, [(number,) for number in planned.order])
-    assert error_bound(groups, planned.posterior) == _close(case.bound_of_the_groups)
+    assert compute_error_bound(groups, planned.posterior) == _close(case.bound_of_the_groups)
 
 
 @each_case
 def test_variance(case: Case) -> None:
     planned = _case(case)
-    size = planned.whole.total * planned.whole.domain_size
-    assert total_variance(planned.cells, planned.posterior) / size == _close(case.variance)
+    size = planned.whole_cell.total * planned.whole_cell.domain_size
+    assert compute_total_variance(planned.cells, planned.posterior) / size == _close(case.variance)
 
 
 # The same implementation, merging by the variance
@@ -155,13 +155,13 @@ def test_parts_of_least_variance(case: VarianceCase) -> None:
     planned = _case(case)
     merged = merge_by_variance(planned.balanced.groups, planned.protected, planned.posterior, case.minimum)
     assert merged == parts(case.parts)
-    assert total_variance(_cells(planned, merged), planned.posterior) == _close(case.variance)
+    assert compute_total_variance(_cells(planned, merged), planned.posterior) == _close(case.variance)
 
 
 @each_variance_case
 def test_variance_when_merged_by_the_bound(case: VarianceCase) -> None:
     planned = _case(case)
-    assert total_variance(planned.cells, planned.posterior) == _close(case.variance_by_bound)
+    assert compute_total_variance(planned.cells, planned.posterior) == _close(case.variance_by_bound)
 
 
 @pytest.mark.parametrize("case", [case for case in VARIANCE_CASES if not case.minimum], ids=_name)
@@ -169,8 +169,8 @@ def test_the_bound_ranks_wrongly(case: VarianceCase) -> None:
     """Whoever follows the paper's bound accepts more variance: up to three times as much."""
     planned = _case(case)
     best = _cells(planned, parts(case.parts))
-    assert total_variance(best, planned.posterior) < total_variance(planned.cells, planned.posterior)
-    assert error_bound(best, planned.posterior) > error_bound(planned.cells, planned.posterior)
+    assert compute_total_variance(best, planned.posterior) < compute_total_variance(planned.cells, planned.posterior)
+    assert compute_error_bound(best, planned.posterior) > compute_error_bound(planned.cells, planned.posterior)
 
 
 # Partitions that are given
@@ -183,12 +183,12 @@ def test_given_partition(case: Partition) -> None:
     protected, posterior = find_protected_places(counts, Fraction(case.prior)), Fraction(case.posterior)
     given = [merge_groups([table], protected) for table in groups(case.tables, len(counts))]
     expected = [None if number == "inf" else Fraction(number) for number in case.amplifications]
-    assert [part.amplification(posterior) for part in given] == expected
+    assert [part.compute_amplification(posterior) for part in given] == expected
     assert [part.prior is None or part.prior < posterior for part in given] == list(case.can_rise)
     assert [part.is_feasible(posterior) for part in given] == [
         rises and part.prior is not None for rises, part in zip(case.can_rise, given, strict=True)
     ]
-    assert error_bound(given, posterior) == _close(case.bound)
+    assert compute_error_bound(given, posterior) == _close(case.bound)
 
 
 # The examples
@@ -206,23 +206,23 @@ def test_example_1_two_parts() -> None:
     """Section 4.1: priors 1/3 and 1/6, amplifications 4 and 10, diagonals 4/9 and 2/3; all correct."""
     planned = _planned(EXAMPLE, "1/3", "2/3")
     assert [part.prior for part in planned.cells] == [THIRD, Fraction(1, 6)]
-    assert [part.amplification(TWO_THIRDS) for part in planned.cells] == [4, 10]
-    kept = [part.retention(TWO_THIRDS) + part.swap_probability(TWO_THIRDS) for part in planned.cells]
+    assert [part.compute_amplification(TWO_THIRDS) for part in planned.cells] == [4, 10]
+    kept = [part.compute_retention(TWO_THIRDS) + part.compute_swap_probability(TWO_THIRDS) for part in planned.cells]
     assert kept == [Fraction(4, 9), TWO_THIRDS]
     assert [part.places for part in planned.cells] == [(0, 1, 2, 3, 4, 5), (3, 5, 6, 7, 8, 9)]
 
 
 def test_example_1_understates_the_table_without_parts() -> None:
     """Section 4.1: amplification 4 and diagonal 4/13. By Eq. (9) the table has prior 2/7, so they are 5 and 5/14."""
-    whole = _planned(EXAMPLE, "1/3", "2/3").whole
-    assert (whole.prior, whole.amplification(TWO_THIRDS)) == (Fraction(2, 7), Fraction(5))
-    assert whole.retention(TWO_THIRDS) + whole.swap_probability(TWO_THIRDS) == Fraction(5, 14)
+    whole = _planned(EXAMPLE, "1/3", "2/3").whole_cell
+    assert (whole.prior, whole.compute_amplification(TWO_THIRDS)) == (Fraction(2, 7), Fraction(5))
+    assert whole.compute_retention(TWO_THIRDS) + whole.compute_swap_probability(TWO_THIRDS) == Fraction(5, 14)
 
 
 def test_examples_2_and_6_balancing() -> None:
     """Section 5.1, and the thesis' Figure 11; correct."""
     planned = _planned(EXAMPLE, "1/3", "2/3")
-    assert planned.balanced == Balanced(3, groups("6: 0-2 | 4: 0 3 4 | 2: 0 1 5 | 1: 3 5 6 | 1: 7-9", 10))
+    assert planned.balanced == BalancedGroups(3, groups("6: 0-2 | 4: 0 3 4 | 2: 0 1 5 | 1: 3 5 6 | 1: 7-9", 10))
 
 
 def test_example_6_the_rest_after_each_group() -> None:
@@ -243,7 +243,7 @@ def test_example_3_the_order_decides_the_result() -> None:
     bounds = set()
     for order in permutations(range(5)):
         merged = merge_by_bound(planned.balanced.groups, order, planned.protected, TWO_THIRDS, 0)
-        bounds.add(round(error_bound(_cells(planned, merged), TWO_THIRDS), 9))
+        bounds.add(round(compute_error_bound(_cells(planned, merged), TWO_THIRDS), 9))
     assert len(bounds) == 6
     assert min(bounds) == pytest.approx(2.0196, abs=5e-5)
     assert any(bound == pytest.approx(2.0303, abs=5e-5) for bound in bounds)
@@ -271,7 +271,7 @@ def test_example_4_is_the_best_of_all_partitions() -> None:
     planned = _planned(EXAMPLE, "1/3", "2/3")
     every = [_cells(planned, [tuple(block) for block in blocks]) for blocks in _set_partitions(range(5))]
     assert len(every) == 52
-    assert min(error_bound(one, TWO_THIRDS) for one in every) == error_bound(planned.cells, TWO_THIRDS)
+    assert min(compute_error_bound(one, TWO_THIRDS) for one in every) == compute_error_bound(planned.cells, TWO_THIRDS)
 
 
 def test_example_7_balancing_when_not_all_are_protected() -> None:
@@ -279,7 +279,7 @@ def test_example_7_balancing_when_not_all_are_protected() -> None:
     planned = _planned(EXAMPLE, "1/4", "2/3")
     assert planned.protected == tuple(range(1, 10))
     poured: tuple[Group, ...] = groups("6: 0; 5: 1-3 | 3: 0 1 4 5 | 1: 0 2 4 6 | 2: 0; 1: 7-9", 10)
-    assert planned.balanced == Balanced(3, poured)
+    assert planned.balanced == BalancedGroups(3, poured)
 
 
 # The tables
@@ -300,8 +300,8 @@ def test_table_2_retention_in_cells(posterior: str, whole: float, printed: float
     and three times what the whole table has.
     """
     planned = _planned(OCCUPATIONS_300K, "1/13", posterior)
-    assert _percent([planned.whole.retention(planned.posterior)]) == whole
-    assert _percent([part.retention(planned.posterior) for part in planned.cells]) == in_cells
+    assert _percent([planned.whole_cell.compute_retention(planned.posterior)]) == whole
+    assert _percent([part.compute_retention(planned.posterior) for part in planned.cells]) == in_cells
     assert in_cells == pytest.approx(printed, abs=0.6)
 
 
@@ -311,7 +311,7 @@ def test_table_2_retention_in_cells(posterior: str, whole: float, printed: float
 )
 def test_table_2_is_a_mean_over_cells_not_over_records(posterior: str, weighted: float) -> None:
     planned = _planned(OCCUPATIONS_300K, "1/13", posterior)
-    kept = [part.total * part.retention(planned.posterior) / planned.whole.total for part in planned.cells]
+    kept = [part.total * part.compute_retention(planned.posterior) / planned.whole_cell.total for part in planned.cells]
     assert round(100 * float(sum(kept)), 1) == weighted
 
 
@@ -335,7 +335,7 @@ def test_table_3_groups_and_cells(counts: str, found: int, cells_: int, values: 
     planned = _planned(counts, "1/13", "1/6")
     assert (len(planned.balanced.groups), len(planned.cells)) == (found, cells_)
     assert round(mean(part.domain_size for part in planned.cells), 1) == values
-    amplifications = [part.amplification(planned.posterior) or Fraction(0) for part in planned.cells]
+    amplifications = [part.compute_amplification(planned.posterior) or Fraction(0) for part in planned.cells]
     assert round(float(mean(amplifications)), 1) == amplification
 
 
@@ -344,8 +344,8 @@ def test_section_5_2_the_order_as_made_has_a_lower_bound_than_the_rearranged_one
     planned = _planned(OCCUPATIONS_300K, "1/13", "1/6")
     made = range(len(planned.balanced.groups))
     merged = merge_by_bound(planned.balanced.groups, made, planned.protected, planned.posterior, 0)
-    assert round(error_bound(_cells(planned, merged), planned.posterior), 4) == 0.1873
-    assert round(error_bound(planned.cells, planned.posterior), 4) == 0.2009
+    assert round(compute_error_bound(_cells(planned, merged), planned.posterior), 4) == 0.1873
+    assert round(compute_error_bound(planned.cells, planned.posterior), 4) == 0.2009
 
 
 @pytest.mark.parametrize("posterior", ["1/10", "1/8", "1/6", "1/4"])
@@ -360,7 +360,7 @@ def test_theorem_3_and_5_bound_the_priors(case: Case) -> None:
     """At most 1/θ if all are protected, otherwise at most α/(θ - α) with α = 1/(1 - 1/θ'), which needs θ' ≥ 2."""
     planned = _case(case)
     priors = [part.prior or Fraction(0) for part in planned.cells]
-    if len(planned.protected) == planned.whole.domain_size:
+    if len(planned.protected) == planned.whole_cell.domain_size:
         assert max(priors) <= Fraction(1, case.balance)
     elif case.protected_balance > 1:
         alpha = 1 / (1 - Fraction(1, case.protected_balance))

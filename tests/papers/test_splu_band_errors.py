@@ -7,10 +7,10 @@ import pytest
 
 from papers.experiment import Conditions
 from papers.experiment_outcome import Verdict
-from papers.measured_errors import Errors
-from papers.query_pools import small_counts
+from papers.measured_errors import MeanError
+from papers.query_pools import make_small_band
 from papers.splu_gen import splu_figures
-from papers.splu_gen.band_errors import BandError, BandErrors, listed, reading, verdict
+from papers.splu_gen.band_errors import BandError, BandErrors, describe_range, format_sizes, judge_claims
 from papers.splu_gen.query_trials import ANATOMY, DBR, LAPLACE, PRINTED
 
 
@@ -18,7 +18,9 @@ def errors(printed: dict[int, float], others: float = 1.0) -> BandErrors:
     """The printed iteration by group size, beside others that all have the same error."""
     found = [(size, PRINTED, error) for size, error in printed.items()]
     found += [(size, name, others) for size in printed for name in (ANATOMY, DBR, *LAPLACE)]
-    return BandErrors([BandError(size, small_counts(), name, Errors(error, 0.0, 10)) for size, name, error in found])
+    return BandErrors(
+        [BandError(size, make_small_band(), name, MeanError(error, 0.0, 10)) for size, name, error in found]
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ def errors(printed: dict[int, float], others: float = 1.0) -> BandErrors:
 def test_only_a_full_run_contradicts_a_claim(
     is_quick: bool, claims: tuple[bool, bool], is_near: bool, expected: Verdict
 ) -> None:
-    assert verdict(Conditions(is_quick=is_quick), *claims, is_near=is_near) is expected
+    assert judge_claims(Conditions(is_quick=is_quick), *claims, is_near=is_near) is expected
 
 
 @pytest.mark.parametrize(
@@ -46,13 +48,13 @@ def test_only_a_full_run_contradicts_a_claim(
     ],
 )
 def test_the_highest_is_so_at_every_larger_size_too(printed: dict[int, float], expected: str) -> None:
-    first = splu_figures._highest_from(errors(printed), list(printed))
-    assert splu_figures._is_highest(first) == expected
+    first = splu_figures._find_highest_start(errors(printed), list(printed))
+    assert splu_figures._describe_highest(first) == expected
 
 
 def test_the_least_and_the_largest_error_are_read() -> None:
-    assert reading(errors({5: 2.0}), 5) == "In groups of 5 the errors go from 100% (Anatomy) to 200% (printed)."
+    assert describe_range(errors({5: 2.0}), 5) == "In groups of 5 the errors go from 100% (Anatomy) to 200% (printed)."
 
 
 def test_neighbouring_sizes_are_a_range() -> None:
-    assert [listed(each) for each in ([2, 3], [4, 5, 6], [2, 4, 5])] == ["2, 3", "4 to 6", "2, 4, 5"]
+    assert [format_sizes(each) for each in ([2, 3], [4, 5, 6], [2, 4, 5])] == ["2, 3", "4 to 6", "2, 4, 5"]

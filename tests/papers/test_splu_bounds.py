@@ -16,8 +16,14 @@ import pytest
 
 from papers.experiment import Conditions
 from papers.splu_gen.splu_examples import theorem4
-from sfumato._request.decoy_count_errors import chebyshev, chebyshev_count, error_probability, find_accurate_count, tail
-from sfumato.mechanisms._decoys.likelihood_ratios import amplification, leak, likelihood_ratio
+from sfumato._request.decoy_count_errors import (
+    compute_chebyshev_bound,
+    compute_error_probability,
+    compute_tail,
+    find_accurate_count,
+    find_chebyshev_count,
+)
+from sfumato.mechanisms._decoys.likelihood_ratios import compute_amplification, compute_leak, compute_likelihood_ratio
 
 THREE_TENTHS = Fraction(3, 10)
 
@@ -43,14 +49,14 @@ LEMMA_2 = {
 @pytest.mark.parametrize("largest", range(1, 11))
 def test_lemma_2_to_twelve_digits(group_size: int, largest: int) -> None:
     expected = LEMMA_2[group_size][(largest - 1) // 3]
-    assert _digits(error_probability(largest, group_size, THREE_TENTHS)) == expected
+    assert _digits(compute_error_probability(largest, group_size, THREE_TENTHS)) == expected
 
 
 @pytest.mark.parametrize("group_size", LEMMA_2)
 def test_lemma_2_by_definition_2(group_size: int) -> None:
     """Definition 2 counts an error of exactly ε; then ten records are no worse protected than seven."""
     expected = LEMMA_2[group_size][2]
-    assert _digits(error_probability(10, group_size, THREE_TENTHS, inclusive=True)) == expected
+    assert _digits(compute_error_probability(10, group_size, THREE_TENTHS, inclusive=True)) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,18 +64,18 @@ def test_lemma_2_by_definition_2(group_size: int) -> None:
     [(7, "0.289219562406", "0.289219562406"), (10, "0.213984735168", "0.376466805045")],
 )
 def test_lemma_2_and_definition_2_differ_where_the_error_is_whole(count: int, exclusive: str, inclusive: str) -> None:
-    assert _digits(tail(count, 5, THREE_TENTHS, inclusive=False)) == exclusive
-    assert _digits(tail(count, 5, THREE_TENTHS)) == inclusive
+    assert _digits(compute_tail(count, 5, THREE_TENTHS, inclusive=False)) == exclusive
+    assert _digits(compute_tail(count, 5, THREE_TENTHS)) == inclusive
 
 
 def test_tails_of_the_first_ten_counts() -> None:
-    tails = [float(tail(count, 10, THREE_TENTHS, inclusive=False)) for count in range(1, 11)]
+    tails = [float(compute_tail(count, 10, THREE_TENTHS, inclusive=False)) for count in range(1, 11)]
     expected = [0.6126, 0.7148, 0.7639, 0.4291, 0.4801, 0.5194, 0.3174, 0.3503, 0.3790, 0.2410]
     assert tails == pytest.approx(expected, abs=5e-5)
 
 
 def test_a_single_record_is_told_exactly_in_four_tenths_of_all_tables_and_more() -> None:
-    assert [1 - tail(1, size, THREE_TENTHS) for size in (2, 5)] == [Fraction(1, 2), 1 - Fraction("0.5904")]
+    assert [1 - compute_tail(1, size, THREE_TENTHS) for size in (2, 5)] == [Fraction(1, 2), 1 - Fraction("0.5904")]
 
 
 # ------------------------------------------------------------------------------------------------ Theorem 3 and Lemma 1
@@ -92,19 +98,23 @@ def _printed_bound(count: int, group_size: int, error: Fraction) -> Fraction:
     ],
 )
 def test_theorem_3_as_printed_is_exceeded(group_size: int, count: int, error: str, exact: float) -> None:
-    found = tail(count, group_size, Fraction(error))
+    found = compute_tail(count, group_size, Fraction(error))
     assert float(found) == pytest.approx(exact, abs=5e-5 if count == 900 else 5e-13)
-    assert _printed_bound(count, group_size, Fraction(error)) < found <= chebyshev(count, group_size, Fraction(error))
+    assert (
+        _printed_bound(count, group_size, Fraction(error))
+        < found
+        <= compute_chebyshev_bound(count, group_size, Fraction(error))
+    )
 
 
 def test_theorem_3_as_printed_is_exceeded_by_more_than_two_thousand_times() -> None:
     error = Fraction(1, 20)
-    assert 2386 < tail(900, 10, error) / _printed_bound(900, 10, error) < 2388
+    assert 2386 < compute_tail(900, 10, error) / _printed_bound(900, 10, error) < 2388
 
 
 def test_theorem_3_corrected() -> None:
-    assert chebyshev(50, 5, THREE_TENTHS) == Fraction(8, 45)
-    assert chebyshev(100, 10, Fraction(1, 10)) == Fraction(9, 10)
+    assert compute_chebyshev_bound(50, 5, THREE_TENTHS) == Fraction(8, 45)
+    assert compute_chebyshev_bound(100, 10, Fraction(1, 10)) == Fraction(9, 10)
 
 
 @pytest.mark.parametrize(
@@ -130,11 +140,11 @@ def test_lemma_1_as_printed_promises_too_much(  # noqa: PLR0913, PLR0917 - a lin
     off, allowed = Fraction(error), Fraction(probability)
     threshold = math.sqrt(1 / (group_size * off**2 * allowed))
     assert threshold == pytest.approx(printed, abs=0.005)
-    assert tail(math.ceil(threshold), group_size, off) > allowed
-    assert chebyshev_count(group_size, off, allowed) == by_chebyshev
+    assert compute_tail(math.ceil(threshold), group_size, off) > allowed
+    assert find_chebyshev_count(group_size, off, allowed) == by_chebyshev
     assert find_accurate_count(group_size, off, allowed) == exact
-    assert tail(exact - 1, group_size, off) > allowed
-    assert all(tail(count, group_size, off) <= allowed for count in range(exact, exact + 40))
+    assert compute_tail(exact - 1, group_size, off) > allowed
+    assert all(compute_tail(count, group_size, off) <= allowed for count in range(exact, exact + 40))
 
 
 # ------------------------------------------------------------------------------------------------------------ Theorem 4
@@ -194,7 +204,7 @@ def reproduced() -> dict[tuple[int, int], tuple[float, float]]:
 )
 def test_theorem_4_is_false(group_size: int, count: int, claimed: float, actual: float) -> None:
     """The paper claims that a small count in a condition is off with T_p at least; its own iteration does better."""
-    bound, found = error_probability(count, group_size, THREE_TENTHS), _wrong(group_size, count)
+    bound, found = compute_error_probability(count, group_size, THREE_TENTHS), _wrong(group_size, count)
     assert reproduced()[group_size, count] == (float(bound), pytest.approx(float(found)))
     assert (float(bound), float(found)) == pytest.approx((claimed, actual), abs=5e-5)
     assert found < bound
@@ -202,13 +212,13 @@ def test_theorem_4_is_false(group_size: int, count: int, claimed: float, actual:
 
 def test_theorem_4_is_false_for_the_fixed_point_of_the_iteration_too() -> None:
     """Where the rule of 1% stops early, the fixed point breaks the claim in one case more: groups of 5, 7 records."""
-    bound = error_probability(7, 5, THREE_TENTHS)
+    bound = compute_error_probability(7, 5, THREE_TENTHS)
     assert _wrong(5, 7, tolerance=1e-6) == Fraction(4, 5) ** 7 < bound < _wrong(5, 7)
 
 
 @pytest.mark.parametrize("count", [1, 4, 7, 10])
 def test_theorem_4_is_not_broken_by_this_condition_with_groups_of_ten(count: int) -> None:
-    assert _wrong(10, count) >= error_probability(count, 10, THREE_TENTHS)
+    assert _wrong(10, count) >= compute_error_probability(count, 10, THREE_TENTHS)
 
 
 # ---------------------------------------------------------------------------------------------------------- Section 5.2
@@ -220,24 +230,24 @@ def test_theorem_4_is_not_broken_by_this_condition_with_groups_of_ten(count: int
 )
 def test_leak_of_the_transition_matrix(count: int, group_size: int, right: float) -> None:
     """Printed as f / N, which counts the value's own seat: then the expected published count is not the count."""
-    leaked = leak(count, TOTAL, group_size)
+    leaked = compute_leak(count, TOTAL, group_size)
     assert float(leaked) == pytest.approx(right, rel=1e-15)
     assert Fraction(count, group_size) + (TOTAL - count) * leaked == count
     assert Fraction(count, group_size) + (TOTAL - count) * Fraction(count, TOTAL) > count
 
 
 def test_leak_as_printed_is_right_at_the_limit_only() -> None:
-    assert leak(20_000, TOTAL, 5) == Fraction(20_000, TOTAL)
-    assert amplification(20_000, TOTAL, 5) == math.inf
+    assert compute_leak(20_000, TOTAL, 5) == Fraction(20_000, TOTAL)
+    assert compute_amplification(20_000, TOTAL, 5) == math.inf
 
 
 @pytest.mark.parametrize(("group_size", "expected"), [(5, 7.4), (10, 37)])
 def test_amplification_of_the_commonest_occupation(group_size: int, expected: float) -> None:
-    assert float(amplification(7500, TOTAL, group_size)) == pytest.approx(expected, rel=0.002)
+    assert float(compute_amplification(7500, TOTAL, group_size)) == pytest.approx(expected, rel=0.002)
 
 
 @pytest.mark.parametrize(("group_size", "posterior"), [(2, 0.96), (5, 0.87), (10, 0.75)])
 def test_a_rare_published_value_is_believed(group_size: int, posterior: float) -> None:
     """A share of 1 in 500, and a prior of 5%: one over the group size is no bound of what is believed."""
-    odds = likelihood_ratio(200, TOTAL, group_size) * Fraction(5, 95)
+    odds = compute_likelihood_ratio(200, TOTAL, group_size) * Fraction(5, 95)
     assert float(odds / (1 + odds)) == pytest.approx(posterior, abs=0.006)

@@ -23,9 +23,9 @@ from sfumato.mechanisms._decoys import Design
 from sfumato.mechanisms._decoys.decoy_estimators import METHODS
 from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
 from sfumato.mechanisms._decoys.group_creation import make_fullest_groups, make_mixed_groups
-from sfumato.mechanisms._decoys.joint_columns import Joint
-from sfumato.mechanisms._decoys.leak_matrix import Creation, EvenLaw, cap_counts, group_law
-from sfumato.mechanisms._decoys.likelihood_ratios import largest_group_size
+from sfumato.mechanisms._decoys.joint_columns import JointDistribution
+from sfumato.mechanisms._decoys.leak_matrix import EvenDistribution, GroupCreation, cap_counts, recompute_distribution
+from sfumato.mechanisms._decoys.likelihood_ratios import find_largest_group_size
 from sfumato.mechanisms._decoys.splu_iteration import run_iteration
 from single import Single
 from statistical.support import keyed_draws
@@ -48,7 +48,7 @@ def wrapped(counts: Sequence[int], group_size: int) -> Groups:
 
 def planned(counts: Sequence[int], group_size: int) -> _decoys.Plan:
     histogram = Histogram.of([f"value {place}" for place in range(len(counts))], counts)
-    return _decoys.plan(histogram, DecoyGroups(group_size), _decoys.Options(Creation.ANATOMY), keyed_draws(0))
+    return _decoys.plan(histogram, DecoyGroups(group_size), _decoys.Options(GroupCreation.ANATOMY), keyed_draws(0))
 
 
 # ------------------------------------------------------------------------------------------------- Figures and examples
@@ -62,7 +62,7 @@ def test_figure_3_groups_of_three() -> None:
     expected = [[0, 1, 2], [0, 1, 2], [1, 2, 3]]
     assert compositions(make_fullest_groups(FIGURE_3, 3, None)) == expected
     assert compositions(wrapped(FIGURE_3, 3)) == expected
-    assert make_fullest_groups(FIGURE_3, 3, None).number == 3
+    assert make_fullest_groups(FIGURE_3, 3, None).group_count == 3
 
 
 def test_figure_3_every_disease_of_a_group_is_published_with_one_third() -> None:
@@ -75,7 +75,7 @@ def test_figure_3_every_disease_of_a_group_is_published_with_one_third() -> None
 
 
 def test_figure_2_three_is_the_largest_group_size() -> None:
-    assert largest_group_size(FIGURE_3) == 3
+    assert find_largest_group_size(FIGURE_3) == 3
     with pytest.raises(InfeasibleError, match="at most 3,"):
         planned(FIGURE_3, 4)
 
@@ -191,18 +191,18 @@ def test_a_skewed_table_in_groups_of_five() -> None:
     ids=["one over the limit", "one value only", "no multiple, one over the limit"],
 )
 def test_a_value_that_is_too_frequent_is_refused(counts: tuple[int, ...], group_size: int, largest: int) -> None:
-    assert largest_group_size(counts) == largest
+    assert find_largest_group_size(counts) == largest
     remedy = f"at most {largest}," if largest > 1 else "so no group size works"
     with pytest.raises(InfeasibleError, match=f"^one value is held by .*{remedy}") as refused:
         planned(counts, group_size)
-    assert refused.value.with_values.startswith("'value 0' is held by ")
+    assert refused.value.sentence_with_values.startswith("'value 0' is held by ")
 
 
 def test_blocks_of_equal_counts_cannot_be_told_apart_by_anybody() -> None:
     """Section 4.1 calls the partition deterministic: then ten values of 50 always meet the same four others."""
     chances = compute_transition(make_fullest_groups((50,) * 10, 5, None))
     assert np.linalg.matrix_rank(chances) == 2
-    random = compute_transition(make_fullest_groups((50,) * 10, 5, keyed_draws(1).stream("ties")))
+    random = compute_transition(make_fullest_groups((50,) * 10, 5, keyed_draws(1).get_stream("ties")))
     assert np.linalg.matrix_rank(random) == 10
 
 
@@ -235,8 +235,8 @@ def closed(shown: Sequence[int], group_size: int) -> Single:
         return np.array([inside, *(each + (place < more) for place in range(OTHERS))])
 
     selected, others = spread(shown[3], shown[2]), spread(shown[1], shown[0])
-    design = Design((tuple(range(OTHERS + 1)),), group_size, Creation.MIXED)
-    tally = Tally.of_symbols(selected).beside(Tally.of_symbols(selected + others), None)
+    design = Design((tuple(range(OTHERS + 1)),), group_size, GroupCreation.MIXED)
+    tally = Tally.of_symbols(selected).attach_context(Tally.of_symbols(selected + others), None)
     (found,) = METHODS["closed"].count(design, tally, [np.array([0])])
     return Single.of(found)
 
@@ -410,8 +410,10 @@ def test_section_5_the_closed_form_for_two_attributes(
     """States are the condition, then a value of each attribute; those without a value are what is left over."""
     table = np.array(shown, dtype=np.float64).reshape(2, 2, 2)
     shares = table[:, 1, :].sum() / table.sum(), table[:, :, 1].sum() / table.sum()
-    laws = [EvenLaw(np.array([1 - share, share]), size) for share, size in zip(shares, group_sizes, strict=True)]
-    both = (table * Joint(tuple(laws)).solve(np.array([[0.0, 0.0], [0.0, 1.0]]))).sum(axis=(1, 2))
+    laws = [
+        EvenDistribution(np.array([1 - share, share]), size) for share, size in zip(shares, group_sizes, strict=True)
+    ]
+    both = (table * JointDistribution(tuple(laws)).solve(np.array([[0.0, 0.0], [0.0, 1.0]]))).sum(axis=(1, 2))
     first = table.sum(axis=2) @ laws[0].solve(np.array([0.0, 1.0]))
     second = table.sum(axis=1) @ laws[1].solve(np.array([0.0, 1.0]))
     rows = table.sum(axis=(1, 2))
@@ -477,23 +479,23 @@ INVERSES = [
 
 
 def test_the_full_matrix_is_that_of_the_groups() -> None:
-    law = group_law(np.array(SKEWED), 4, Creation.ANATOMY)
-    chances = law.mean(np.eye(11)).T
+    law = recompute_distribution(np.array(SKEWED), 4, GroupCreation.ANATOMY)
+    chances = law.average(np.eye(11)).T
     assert chances[0] * 76 == pytest.approx(FIRST_ROW)
     assert np.linalg.cond(chances) == pytest.approx(98.87, abs=0.01)
 
 
 @pytest.mark.parametrize(("shown", "expected"), INVERSES, ids=["some", "three of each"])
 def test_the_inverse_of_the_full_matrix(shown: tuple[int, ...], expected: list[float]) -> None:
-    law = group_law(np.array(SKEWED), 4, Creation.ANATOMY)
+    law = recompute_distribution(np.array(SKEWED), 4, GroupCreation.ANATOMY)
     assert law.solve(np.eye(11)) @ np.array(shown) == pytest.approx(expected, rel=1e-8)
 
 
 def test_the_even_law_has_the_mean_leak_of_the_matrix_and_not_its_leaks() -> None:
     """The closed form takes the leaks of a value to be alike; where ties are broken by place they are not."""
     counts = np.array(SKEWED)
-    chances = group_law(counts, 4, Creation.ANATOMY).mean(np.eye(11)).T
-    even = EvenLaw(counts / 100, 4)
+    chances = recompute_distribution(counts, 4, GroupCreation.ANATOMY).average(np.eye(11)).T
+    even = EvenDistribution(counts / 100, 4)
     for place in range(11):
         others = np.delete(counts, place)
         assert np.delete(chances[:, place], place) @ others / others.sum() == pytest.approx(even.leaks[place])

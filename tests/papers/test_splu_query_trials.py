@@ -11,10 +11,10 @@ import pytest
 
 from papers.experiment import Conditions
 from papers.experiment_tables import TableSample
-from papers.measured_errors import Contestant, released
+from papers.measured_errors import Contestant, publish_once
 from papers.query_pools import Band
 from papers.splu_gen import query_trials as trials
-from papers.splu_gen.further_figures import with_age_groups
+from papers.splu_gen.further_figures import group_ages
 from papers.splu_gen.query_trials import QueriedTable
 from sfumato._records.tally import Tally
 from sfumato._request.group_requirements import DecoyGroups, Diversity
@@ -45,13 +45,13 @@ def one() -> QueriedTable:
 
 @cache
 def two() -> QueriedTable:
-    return QueriedTable.of_two(CONDITIONS, sample(), "work", LARGE, 60)
+    return QueriedTable.from_two_columns(CONDITIONS, sample(), "work", LARGE, 60)
 
 
 def test_true_counts_are_those_of_the_table() -> None:
     """The states of the unpublished table: the last is the count that is asked for, and all add up to the records."""
     for trial in (one(), two()):
-        states = trial.states(trial.table.sensitive.codes)
+        states = trial.count_states(trial.table.sensitive.codes)
         assert states.shape[1] == 2 << len(trial.sizes)
         assert (states[:, -1] == trial.pool.truths).all()
         assert (states.sum(axis=1) == ROWS).all()
@@ -60,7 +60,7 @@ def test_true_counts_are_those_of_the_table() -> None:
 
 def test_the_states_of_two_columns_are_counted_one_by_one() -> None:
     trial, table = two(), sample().table.to_pylist()
-    states = trial.states(trial.table.sensitive.codes)
+    states = trial.count_states(trial.table.sensitive.codes)
     for query, found in zip(trial.pool.queries[:5], states, strict=False):
         ((work, illness),) = query.values or ()
         expected = [0] * 8
@@ -76,12 +76,12 @@ def test_the_printed_iteration_is_the_one_of_the_mechanism(name: str) -> None:
     trial = {"one": one, "two": two}[name]()
     creation = trials.CREATIONS[trials.PRINTED]
     found, rounds = trials.iterate(Conditions(), trial, 3, 0)
-    design, codes = trials.published(Conditions(), trial, 3, 0, creation)
-    table, (different, line_of) = trial.shown(codes), trial.lines
-    tally = Tally.of_symbols(np.stack([table.held(where) for where in different]))
-    tally = tally.beside(Tally.of_symbols(table.held({})), None)
+    design, codes = trials.publish_decoys(Conditions(), trial, 3, 0, creation)
+    table, (different, line_of) = trial.replace_sensitive(codes), trial.distinct_conditions
+    tally = Tally.of_symbols(np.stack([table.count_values(where) for where in different]))
+    tally = tally.attach_context(Tally.of_symbols(table.count_values({})), None)
     for number in range(0, len(trial.pool), 20):
-        place = np.array([trial.combined[number]])
+        place = np.array([trial.combined_places[number]])
         (moments,) = _decoys.MECHANISM.estimators["paper"].count(
             design, tally.take(line_of[number : number + 1]), [place]
         )
@@ -94,18 +94,18 @@ def test_ours_is_what_a_release_with_the_same_key_answers(name: str) -> None:
     trial = {"one": one, "two": two}[name]()
     contestant = Contestant("ours", _decoys.NAME, DecoyGroups(3))
     schema = trials.Schema.of(trial.names)
-    for release, _ in released(CONDITIONS, sample(), contestant, 1, schema):
+    for release, _ in publish_once(CONDITIONS, sample(), contestant, 1, schema):
         answers = release.count_many(trial.pool.queries)
-        assert trials.ours(CONDITIONS, trial, 3, 1).value == pytest.approx(answers.value)
+        assert trials.count_ours(CONDITIONS, trial, 3, 1).value == pytest.approx(answers.value)
         if len(trial.sizes) == 1:
             shrunk = release.count_many(trial.pool.queries, method="shrunk")
-            assert trials.ours(CONDITIONS, trial, 3, 1, trials.SHRUNK).value == pytest.approx(shrunk.value)
+            assert trials.count_ours(CONDITIONS, trial, 3, 1, trials.SHRUNK).value == pytest.approx(shrunk.value)
 
 
 def test_anatomy_is_what_a_release_with_the_same_key_answers() -> None:
-    found = trials.buckets(CONDITIONS, one(), 3, 1, trials.BUCKET_METHODS)
+    found = trials.count_anatomy(CONDITIONS, one(), 3, 1, trials.BUCKET_METHODS)
     contestant = Contestant("anatomy", anatomy.NAME, Diversity(3))
-    for release, _ in released(CONDITIONS, sample(), contestant, 1):
+    for release, _ in publish_once(CONDITIONS, sample(), contestant, 1):
         for name, method in trials.BUCKET_METHODS.items():
             answers = release.count_many(one().pool.queries, method=method)
             assert found[name] == pytest.approx(answers.value)
@@ -114,30 +114,30 @@ def test_anatomy_is_what_a_release_with_the_same_key_answers() -> None:
 def test_values_drawn_afresh_keep_what_columns_have_and_not_how_they_go_together() -> None:
     """Of 1,200 records a share is off by 0.1 with a chance below 1e-11 (Hoeffding)."""
     trial = two()
-    shares = np.array([trial.table.held(where).sum() for where in trial.wheres]) / ROWS
+    shares = np.array([trial.table.count_values(where).sum() for where in trial.query_conditions]) / ROWS
     counts = np.reshape(trial.histogram.counts, trial.sizes) / ROWS
     expected = shares * counts.sum(axis=1)[trial.places[:, 0]] * counts.sum(axis=0)[trial.places[:, 1]]
-    assert np.abs(trials.afresh(CONDITIONS, trial, 0) / ROWS - expected).max() < 0.1
+    assert np.abs(trials.count_redrawn(CONDITIONS, trial, 0) / ROWS - expected).max() < 0.1
     assert np.abs(trial.pool.truths / ROWS - expected).max() > 0.02
 
 
 def test_errors_without_a_table_are_exact() -> None:
     truths = one().pool.truths
-    found = trials.without_table(one())
+    found = trials.compute_baseline_errors(one())
     assert found["Laplace ln 2"] == pytest.approx(np.mean(1 / (np.log(2) * truths)))
     assert found[trials.CONSTANT] == pytest.approx(np.mean(abs(2 - truths) / truths))
 
 
 def test_a_table_without_ages_is_refused_in_one_sentence() -> None:
     with pytest.raises(SourceError, match=r"^the table of occupations needs a column Age"):
-        with_age_groups(sample())
+        group_ages(sample())
     with pytest.raises(SourceError, match=r"^the table of occupations needs a column Age"):
-        with_age_groups(replace(sample(), table=pa.table({"Age": ["old", "young"], "illness": ["a", "b"]})))
+        group_ages(replace(sample(), table=pa.table({"Age": ["old", "young"], "illness": ["a", "b"]})))
 
 
 def test_ages_are_put_into_ten_intervals_of_about_as_many() -> None:
     ages = [f"Age {year:02}" for year in range(100)] * 3 + ["90 and more"] * 5
-    table = with_age_groups(replace(sample(), table=pa.table({"Age": ages, "illness": ["a"] * 305}))).table
+    table = group_ages(replace(sample(), table=pa.table({"Age": ages, "illness": ["a"] * 305}))).table
     counts = table["Age"].value_counts().field("counts").to_pylist()
     assert len(counts) == 10
     assert 27 <= min(counts) <= max(counts) <= 36

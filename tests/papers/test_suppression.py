@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from papers.baselines.suppression import kept_counts, suppressed
+from papers.baselines.suppression import compute_kept_counts, select_remaining
 from sfumato.errors import InfeasibleError, SpecError
 
 tables = st.lists(st.integers(0, 30), min_size=2, max_size=8).filter(any)
@@ -22,9 +22,9 @@ def test_the_fewest_records_are_left_out(counts: list[int], diversity: int) -> N
     """Cutting at one record more would be one too many; and cutting at one height is the least there is."""
     if sum(count > 0 for count in counts) < diversity:
         with pytest.raises(InfeasibleError):
-            kept_counts(counts, diversity)
+            compute_kept_counts(counts, diversity)
         return
-    kept = kept_counts(counts, diversity)
+    kept = compute_kept_counts(counts, diversity)
     assert is_eligible(kept, diversity)
     if is_eligible(counts, diversity):
         assert kept == tuple(counts)
@@ -35,12 +35,12 @@ def test_the_fewest_records_are_left_out(counts: list[int], diversity: int) -> N
 
 def test_who_stays_is_random_and_nobody_of_a_rare_value_goes() -> None:
     codes = np.repeat(np.arange(4), [60, 20, 10, 10])
-    stays = suppressed(codes, 3, np.random.default_rng(1))
+    stays = select_remaining(codes, 3, np.random.default_rng(1))
     assert np.bincount(codes[stays]).tolist() == [20, 20, 10, 10]
-    other = suppressed(codes, 3, np.random.default_rng(2))
+    other = select_remaining(codes, 3, np.random.default_rng(2))
     assert not np.array_equal(stays, other)
 
 
 def test_a_diversity_is_a_number_of_values() -> None:
     with pytest.raises(SpecError, match="1 or more"):
-        kept_counts([1, 2], 0)
+        compute_kept_counts([1, 2], 0)

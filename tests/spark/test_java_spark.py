@@ -84,28 +84,28 @@ def test_worker_that_dies_is_replaced_and_the_bytes_are_the_same(java: Any, tabl
 @pytest.mark.skipif(IS_CONNECT, reason="a session through Spark Connect on one machine tries nothing twice")
 def test_part_whose_worker_dies_is_finished_by_another(java: Any, tmp_path: Path) -> None:
     finish = DiesOnce(tmp_path / "flag")
-    found = list(SparkEngine(java).shuffled(Bundles(), range(5), finish, 2, lambda number: None))
+    found = list(SparkEngine(java).shuffle(Bundles(), range(5), finish, 2, lambda number: None))
     assert sorted(found) == [(0, [0, 1, 2, 3, 4]), (1, [0, 1, 2, 3, 4])]
     assert (tmp_path / "flag").exists()
 
 
 def test_error_of_a_worker_has_the_words_of_the_local_one(java: Any, tmp_path: Path) -> None:
     with pytest.raises(pa.ArrowInvalid, match=r"^what was wrong$"):
-        list(SparkEngine(java).each(Failing(pa.ArrowInvalid, "what was wrong"), range(3)))
+        list(SparkEngine(java).map_items(Failing(pa.ArrowInvalid, "what was wrong"), range(3)))
 
 
 def test_workers_of_another_version_do_nothing(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     known = spark_tasks.version
     monkeypatch.setattr(spark_tasks, "version", lambda name: "0.0.1" if name == "pyarrow" else known(name))
     with pytest.raises(EngineError, match=r"^pyarrow is \S+ on a worker of Spark and 0.0.1 here, so the release would"):
-        list(SparkEngine(java).each(str, range(3)))
+        list(SparkEngine(java).map_items(str, range(3)))
 
 
 @pytest.mark.skipif(IS_CONNECT, reason="a session through Spark Connect is not made without it")
 def test_package_that_spark_lacks_is_named(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match=r"^Spark is installed without the package 'pandas' that it needs"):
-        list(SparkEngine(java).each(str, range(3)))
+        list(SparkEngine(java).map_items(str, range(3)))
 
 
 WITHOUT = """

@@ -166,7 +166,7 @@ def test_columns_that_are_protected_each_for_itself_have_the_same_bytes(sail: An
 def test_rows_of_persons_are_chosen_as_here(rows: dict[str, Any], sail: Any, tmp_path: Path) -> None:
     table = people(ROWS, who=[f"p{row % 37}" for row in range(ROWS)], age=list(range(ROWS)))
     path = str(saved(table, tmp_path / "people.parquet", 15))
-    schema = Schema.of("disease", person="who", bins={"age": [0, 50, 200]}, **rows)
+    schema = Schema.of("disease", person="who", ranges={"age": [0, 50, 200]}, **rows)
     request = Request(path, schema=schema, spec=BOUND, accept_telling=("age", "sex"))
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
@@ -177,7 +177,7 @@ def test_rows_of_equal_words_keep_the_order_of_the_table(
 ) -> None:
     words = np.array([1 << 63, 5, 1 << 62], dtype=np.uint64)
     monkeypatch.setattr(
-        perturbation, "order_words", lambda draws, first, rows: words.take((first + np.arange(rows)) % len(words))
+        perturbation, "draw_order_keys", lambda draws, first, rows: words.take((first + np.arange(rows)) % len(words))
     )
     same(Input(people(ROWS, age=list(range(ROWS))), Schema.of("disease", keep=["age"])), "uniform", 15, sail, tmp_path)
 
@@ -209,8 +209,8 @@ def test_progress_is_told_up_to_the_last_row(sail: Any, tmp_path: Path) -> None:
 def test_results_come_in_the_order_of_the_items(sail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato._engines.spark_engine.TASKS_PER_CORE", 1)
     monkeypatch.setattr(SparkEngine, "_cores", 3)  # several jobs
-    assert list(SparkEngine(sail).each(str, range(8))) == [str(number) for number in range(8)]
-    assert list(SparkEngine(sail).each(str, [])) == []
+    assert list(SparkEngine(sail).map_items(str, range(8))) == [str(number) for number in range(8)]
+    assert list(SparkEngine(sail).map_items(str, [])) == []
 
 
 class Numbers:
@@ -237,7 +237,9 @@ def test_result_that_comes_twice_is_refused(of: str, sail: Any, monkeypatch: pyt
     monkeypatch.setattr(spark_engine, "run_on_workers", twice)
     engine = SparkEngine(sail)
     with pytest.raises(EngineError, match="lost or repeated"):
-        list(engine.each(str, range(3)) if of == "each" else engine.shuffled(Bundles(), range(3), First(), 2, print))
+        list(
+            engine.map_items(str, range(3)) if of == "each" else engine.shuffle(Bundles(), range(3), First(), 2, print)
+        )
 
 
 class First:
@@ -249,14 +251,14 @@ class First:
 
 def test_parts_that_get_nothing_are_finished_too(sail: Any) -> None:
     done: list[int] = []
-    found = list(SparkEngine(sail).shuffled(Numbers(), range(9), gathered, 4, done.append))
+    found = list(SparkEngine(sail).shuffle(Numbers(), range(9), gathered, 4, done.append))
     assert sorted(found) == [(0, [0, 2, 4, 6, 8]), (1, []), (2, [1, 3, 5, 7]), (3, [])]
     assert done[-1] == 9
 
 
 def test_engine_is_one_of_ours(sail: Any) -> None:
     engine: Engine = SparkEngine(sail)
-    assert engine.means(7).threads == 1
+    assert engine.allot_resources(7).threads == 1
 
 
 # ------------------------------------------------------------------------------------------------------------- counting

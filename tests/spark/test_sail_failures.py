@@ -98,15 +98,15 @@ def test_full_disk_is_told_as_here(sail: Any, tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("error", [pa.ArrowInvalid, ValueError, SfumatoError, EngineError])
 def test_error_of_a_worker_is_raised_as_it_is(error: type[Exception], sail: Any) -> None:
     with pytest.raises(error, match=r"^what was wrong$"):
-        list(SparkEngine(sail).each(Failing(error, "what was wrong"), range(3)))
+        list(SparkEngine(sail).map_items(Failing(error, "what was wrong"), range(3)))
     with pytest.raises(error, match=r"^what was wrong$"):
-        list(SparkEngine(sail).shuffled(Failing(error, "what was wrong"), range(3), print, 2, lambda number: None))
+        list(SparkEngine(sail).shuffle(Failing(error, "what was wrong"), range(3), print, 2, lambda number: None))
 
 
 def test_of_several_errors_that_of_the_first_item_is_raised(sail: Any) -> None:
     def numbered(engine: Engine) -> str:
         with pytest.raises(ValueError, match=r"item \d") as caught:
-            list(engine.each(FailsFrom(2), range(6)))
+            list(engine.map_items(FailsFrom(2), range(6)))
         return str(caught.value)
 
     assert numbered(SparkEngine(sail)) == numbered(LocalEngine()) == "item 2"
@@ -128,7 +128,7 @@ def test_file_that_workers_do_not_reach_is_told(sail: Any) -> None:
     with pytest.raises(
         EngineError, match=r"^a worker of Spark does not find a file .* paths that all workers share\.$"
     ):
-        list(SparkEngine(sail).each(Path.read_bytes, [Path("/nowhere/at all")]))
+        list(SparkEngine(sail).map_items(Path.read_bytes, [Path("/nowhere/at all")]))
 
 
 @pytest.mark.parametrize("package", ["sfumato", "pyarrow", "numpy"])

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato._core.arrays import Codes, Floats
 from sfumato._planning.mechanism_choice import choose
-from sfumato._records.column_codes import CodedColumn, Sensitive
+from sfumato._records.column_codes import CodedColumn, SensitiveColumns
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
@@ -44,7 +44,7 @@ def _target(held: Codes, *columns: Codes) -> Target:
 
 
 def _right(column: Codes, held: Codes) -> float:
-    return attack(ONE_COLUMN, ("x",), _target(held, column), lambda rows: None).without.right
+    return attack(ONE_COLUMN, ("x",), _target(held, column), lambda rows: None).without_release.success
 
 
 @pytest.mark.parametrize("values", [1, 2, 30, 1000, 10_000])
@@ -107,7 +107,7 @@ def test_beliefs_are_right_as_often_as_they_are_believed(kind: str) -> None:
     """Fails with a probability below 1e-8 if beliefs are off by no more than the tolerance."""
     held = _held(6)
     columns = _columns(kind, held)
-    beliefs = _target(held, *columns).known("xabcd"[: len(columns)]).beliefs(np.arange(RECORDS))
+    beliefs = _target(held, *columns).learn("xabcd"[: len(columns)]).compute_beliefs(np.arange(RECORDS))
     assert _miscalibration(beliefs, held) <= TOLERANCE
 
 
@@ -115,10 +115,10 @@ def test_beliefs_are_right_as_often_as_they_are_believed(kind: str) -> None:
 def test_columns_that_repeat_each_other_would_be_believed_too_much_without_a_temper(kind: str) -> None:
     """The twin."""
     held = _held(6)
-    learned = _target(held, *_columns(kind, held)).known("xabcd")
+    learned = _target(held, *_columns(kind, held)).learn("xabcd")
     assert learned.temper < 0.5
-    whole = Knowledge(learned.shares, learned.held, learned.evidence, temper=1.0)
-    assert _miscalibration(whole.beliefs(np.arange(RECORDS)), held) > 2 * TOLERANCE
+    whole = Knowledge(learned.shares, learned.true_codes, learned.evidence, temper=1.0)
+    assert _miscalibration(whole.compute_beliefs(np.arange(RECORDS)), held) > 2 * TOLERANCE
 
 
 # ----------------------------------------------------------------------------------------------------- with the release
@@ -131,7 +131,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form(posterior: str) -
     counts = np.bincount(held, minlength=SIZE)
     values = [f"value {number}" for number in range(SIZE)]
     chosen = choose(Histogram.of(values, counts.tolist()), BreachBound("1/5", posterior), keyed_draws(1), "uniform")
-    sensitive = Sensitive.of_column(CodedColumn("y", pa.array(values), False))
+    sensitive = SensitiveColumns.of_column(CodedColumn("y", pa.array(values), False))
     seen = draw_published_values(chosen, sensitive, held, keyed_draws(2))
 
     def likely(rows: Codes) -> Floats:
@@ -145,7 +145,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form(posterior: str) -
     law = np.array([[float((1 - retention) / SIZE + retention * (x == y)) for y in range(SIZE)] for x in range(SIZE)])
     expected = float((counts[:, None] / RECORDS * law).max(axis=0).sum())
     assert found.with_release is not None
-    guessed = np.arange(RECORDS) < round(found.with_release.right * RECORDS)
+    guessed = np.arange(RECORDS) < round(found.with_release.success * RECORDS)
     deviation = float(np.sqrt(expected * (1 - expected)))
     assert_mean(guessed.tolist(), expected, deviation)
     for factor in (0.9, 1.1):

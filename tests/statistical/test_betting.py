@@ -18,9 +18,9 @@ from sfumato._risk.lint.betting_tests import (
     bin_codes,
     bound_chance,
     compute_drift_capital,
+    compute_order_capital,
     compute_pairing_capital,
     compute_repeats_capital,
-    order_capital,
 )
 
 pytestmark = pytest.mark.statistical
@@ -36,7 +36,7 @@ def test_bets_on_all_orders_gain_nothing_on_average(values: Sequence[int]) -> No
     for mean in (
         np.mean([math.exp(compute_repeats_capital(order, size)) for order in orders]),
         np.mean([math.exp(compute_drift_capital(order)) for order in orders]),
-        np.mean([math.exp(order_capital(order, size)) for order in orders]),
+        np.mean([math.exp(compute_order_capital(order, size)) for order in orders]),
     ):
         assert mean == pytest.approx(1)
 
@@ -57,7 +57,7 @@ def test_bets_on_all_pairings_gain_nothing_on_average() -> None:
 
 def is_found(codes: np.ndarray) -> bool:  # type: ignore[type-arg]
     codes = np.unique(codes, return_inverse=True)[1]
-    return bound_chance(order_capital(codes, int(codes.max()) + 1), 1) < FALSE_ALARMS
+    return bound_chance(compute_order_capital(codes, int(codes.max()) + 1), 1) < FALSE_ALARMS
 
 
 @pytest.mark.parametrize("rows", [30, 300, 30_000])

@@ -71,7 +71,7 @@ def moments_of(domain_size: int, rows: int) -> Moments:
     counts = np.zeros((rows + 1, domain_size), dtype=np.int64)
     counts[:, 0] = np.arange(rows + 1)
     counts[:, 1] = rows - counts[:, 0]
-    design, tally = uniform.design(plan_of(domain_size)), Tally.of_symbols(counts)
+    design, tally = uniform.make_design(plan_of(domain_size)), Tally.of_symbols(counts)
     (moments,) = uniform.MECHANISM.estimators["closed"].count(design, tally, [np.array([0])])
     return moments
 
@@ -85,7 +85,7 @@ def covered_of(setting: Setting, hits: npt.NDArray[np.int64], level: float, *, i
 @cache
 def law_of(setting: Setting) -> tuple[int, npt.NDArray[np.float64]]:
     """The first outcome that is not negligible, and the probabilities from there on."""
-    design = uniform.design(setting.plan)
+    design = uniform.make_design(setting.plan)
     other = float(design.swap_probability)
     first, pieces = 0, []
     for trials, chance in ((setting.truth, float(design.retention) + other), (setting.rows - setting.truth, other)):
@@ -161,7 +161,7 @@ SAMPLED = pytest.mark.parametrize(
 def sampled_hits(setting: Setting) -> tuple[int, ...]:
     """How many rows show the value, under many keys."""
     codes = np.repeat(np.array([0, 1], dtype=np.uint8), [setting.truth, setting.rows - setting.truth])
-    released = (uniform.replace(setting.plan, codes, None, keyed_draws(key), 0).values for key in range(KEYS))
+    released = (uniform.perturb(setting.plan, codes, None, keyed_draws(key), 0).values for key in range(KEYS))
     return tuple(int((codes == 0).sum()) for codes in released)
 
 
@@ -203,6 +203,6 @@ def test_estimates_of_releases_are_right_on_average(tmp_path: Path) -> None:
     shown = [estimate * 2 / 3 + 60 / 12 for estimate in estimates]
     assert_other_mean(shown, 24, deviation_of(24, 60, 1) * 2 / 3)
     sql = "SELECT COUNT(*) FROM release WHERE age = 30 AND disease IN ('flu', 'HIV')"
-    parts = [release.sql(sql).only().value for release in releases]
+    parts = [release.sql(sql).get_estimate().value for release in releases]
     assert_mean(parts, 9, deviation_of(9, 15, 2))
     assert_other_mean(parts, 9 - 3, deviation_of(9, 15, 2))

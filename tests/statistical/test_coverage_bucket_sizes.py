@@ -24,7 +24,7 @@ from sfumato._records.tally import Holdings, Tally
 from sfumato._request.group_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization import buckets
-from sfumato.mechanisms._bucketization.buckets import Deal, Options, Plan, Sizes
+from sfumato.mechanisms._bucketization.buckets import DealingMethod, Options, Plan, Sizes
 from sfumato.mechanisms.estimator import Moments
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws
@@ -95,7 +95,7 @@ def table(setting: Setting, key: int) -> tuple[Integers, Booleans]:
 def planned(setting: Setting, codes: Integers, key: int) -> Plan:
     counts = np.bincount(codes, minlength=setting.values).tolist()
     histogram = Histogram.of(range(setting.values), counts)
-    caps = ShareCap.linear(histogram, setting.factor, setting.offset)
+    caps = ShareCap.from_shares(histogram, setting.factor, setting.offset)
     return buckets.plan(histogram, caps, setting.options, keyed_draws(key))
 
 
@@ -103,7 +103,7 @@ def published(plan: Plan, codes: Integers, key: int) -> Integers:
     """The bucket of each record."""
     draws, size = keyed_draws(key), plan.histogram.domain_size
     slots = Slots(draws, buckets.NAME, plan.histogram.counts)(codes, np.zeros(size, dtype=np.int64))
-    cells = buckets.replace(plan, codes, slots, draws, 0).cells
+    cells = buckets.perturb(plan, codes, slots, draws, 0).cells
     assert cells is not None
     return cells
 
@@ -117,11 +117,11 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
         cells = published(plan, codes, key)
         contents = buckets.MECHANISM.bucket_table.list_contents(plan)
         assert contents is not None
-        ((ids, places, numbers),) = contents.batches(setting.rows)
+        ((ids, places, numbers),) = contents.iter_batches(setting.rows)
         holdings = Holdings(ids, places, numbers, setting.values)
         for column, is_selected in enumerate(columns):
-            selected = np.bincount(cells[is_selected], minlength=plan.size)
-            tally, sets = Tally.of_symbols(selected).beside(None, holdings), setting.wanted(column)
+            selected = np.bincount(cells[is_selected], minlength=plan.bucket_count)
+            tally, sets = Tally.of_symbols(selected).attach_context(None, holdings), setting.wanted(column)
             names = ("uniform", "inverse", "shrunk")
             methods = [buckets.MECHANISM.estimators[name].count(None, tally, sets) for name in names]
             held = np.bincount(codes[is_selected], minlength=setting.values)
@@ -171,7 +171,7 @@ WITHOUT = [
 ]
 """The last caps end at 1 for the frequent values, and 2,000 records are in the clear."""
 WITH = [replace(setting, spread=STRONG) for setting in WITHOUT]
-IN_TURN = replace(WITH[0], options=Options(Sizes.MULTI, dealing=Deal.ROUND_ROBIN))
+IN_TURN = replace(WITH[0], options=Options(Sizes.MULTI, dealing=DealingMethod.ROUND_ROBIN))
 
 every_setting = pytest.mark.parametrize("setting", [*WITHOUT, *WITH, IN_TURN], ids=str)
 unrelated = pytest.mark.parametrize("setting", WITHOUT, ids=str)
@@ -185,7 +185,7 @@ def test_buckets_have_several_sizes_and_caps_that_differ(setting: Setting) -> No
     plan = planned(setting, table(setting, 0)[0], 0)
     assert len(plan.choice.assignment.setting.pairs) > 1
     assert len(set(plan.caps)) > 1
-    assert bool(plan.dealing.in_the_clear) == (setting.factor == "6")
+    assert bool(plan.dealing.clear_records) == (setting.factor == "6")
 
 
 @every_wanted

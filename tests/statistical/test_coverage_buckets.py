@@ -19,7 +19,7 @@ from sfumato._records.tally import Holdings, Tally
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization import anatomy
-from sfumato.mechanisms._bucketization.buckets import Deal, Plan
+from sfumato.mechanisms._bucketization.buckets import DealingMethod, Plan
 from sfumato.mechanisms.estimator import Moments
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws
@@ -42,7 +42,7 @@ class Setting:
     values: int
     ell: int
     spread: float
-    deal: Deal = Deal.MIXED
+    deal: DealingMethod = DealingMethod.MIXED
 
     def __str__(self) -> str:
         related = "related" if self.spread else "unrelated"
@@ -86,12 +86,12 @@ def trials(setting: Setting) -> list[Trial]:
         cells = published(plan, codes, key)
         contents = anatomy.MECHANISM.bucket_table.list_contents(plan)
         assert contents is not None
-        ((ids, places, numbers),) = contents.batches(setting.rows)
+        ((ids, places, numbers),) = contents.iter_batches(setting.rows)
         holdings = Holdings(ids, places, numbers, setting.values)
         for number, is_selected in enumerate(columns):
             value = number % setting.values
-            selected = np.bincount(cells[is_selected], minlength=plan.size)
-            tally, wanted = Tally.of_symbols(selected).beside(None, holdings), [np.array([value])]
+            selected = np.bincount(cells[is_selected], minlength=plan.bucket_count)
+            tally, wanted = Tally.of_symbols(selected).attach_context(None, holdings), [np.array([value])]
             methods = (
                 anatomy.MECHANISM.estimators[name].count(None, tally, wanted)[0] for name in ("uniform", "inverse")
             )
@@ -146,7 +146,7 @@ def test_the_inverse_errs_far_less_than_uniform_where_columns_go_with_values(set
 def test_buckets_that_differ_serve_the_inverse_better_than_buckets_that_are_alike() -> None:
     """Dealt in turn, buckets are nearly alike, and tell less; still the intervals hold."""
     mixed = WITH[0]
-    in_turn = replace(mixed, deal=Deal.ROUND_ROBIN)
+    in_turn = replace(mixed, deal=DealingMethod.ROUND_ROBIN)
     assert 2 * error(mixed, "inverse") < error(in_turn, "inverse")
     assert_covers(coverage(in_turn, "inverse"), TRIALS, LIMITS)
 

@@ -28,7 +28,7 @@ from sfumato._request.histogram import Histogram
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._decoys import Plan
 from sfumato.mechanisms._decoys.decoy_options import Options
-from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation
 from sfumato.mechanisms.estimator import Moments
 from statistical.covering import Range, assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import assert_mean, assert_other_mean, keyed_draws
@@ -45,7 +45,7 @@ TRIALS = COLUMNS * KEYS
 UNRELATED, STRONG = 0.0, 1.5
 """The spread, over the values, of the logarithm of the odds that a record is selected."""
 
-MIXED, RANDOM_TIES = Creation.MIXED, Creation.ANATOMY_RANDOM
+MIXED, RANDOM_TIES = GroupCreation.MIXED, GroupCreation.ANATOMY_RANDOM
 
 
 class Wanted(StrEnum):
@@ -71,7 +71,7 @@ class Setting:
     rows: int
     values: int
     group_size: int
-    creation: Creation
+    creation: GroupCreation
     method: str
     spread: float = UNRELATED
     frequent: float = 0.0
@@ -121,7 +121,7 @@ def published(setting: Setting, codes: Integers, key: int) -> tuple[Plan, Intege
     draws, histogram = keyed_draws(key), Histogram.of(range(len(counts)), counts)
     plan = _decoys.plan(histogram, DecoyGroups(setting.group_size), Options(setting.creation), draws)
     slots = Slots(draws, _decoys.NAME, counts)(codes, np.zeros(len(counts), dtype=np.int64))
-    shown = _decoys.replace(plan, codes, slots, draws, 0).values
+    shown = _decoys.perturb(plan, codes, slots, draws, 0).values
     assert shown is not None
     return plan, shown.astype(np.int64)
 
@@ -133,12 +133,12 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
     for key in range(KEYS):
         codes, many, few = table(setting, key)
         plan, shown = published(setting, codes, key)
-        whole, design = Tally.of_symbols(np.bincount(shown, minlength=size)), _decoys.design(plan)
+        whole, design = Tally.of_symbols(np.bincount(shown, minlength=size)), _decoys.make_design(plan)
         for column in range(COLUMNS):
             for wanted, places in setting.wanted(column).items():
                 is_selected = few[column] if wanted is Wanted.FEW else many[column]
                 counts = np.bincount(shown[is_selected], minlength=size)
-                tally = Tally.of_symbols(counts).beside(whole, None)
+                tally = Tally.of_symbols(counts).attach_context(whole, None)
                 (moments,) = _decoys.MECHANISM.estimators[setting.method].count(design, tally, [places])
                 truth = int(np.isin(codes[is_selected], places).sum())
                 found[wanted].append(Trial(truth, moments))
@@ -219,9 +219,9 @@ def test_estimates_are_right_on_average_up_to_a_fraction_of_their_error(setting:
         whole = Tally.of_symbols(np.bincount(shown, minlength=setting.values))
         column, place = key % COLUMNS, key % setting.values
         counts = np.bincount(shown[many[column]], minlength=setting.values)
-        tally = Tally.of_symbols(counts).beside(whole, None)
+        tally = Tally.of_symbols(counts).attach_context(whole, None)
         method = _decoys.MECHANISM.estimators[setting.method]
-        (moments,) = method.count(_decoys.design(plan), tally, [np.array([place])])
+        (moments,) = method.count(_decoys.make_design(plan), tally, [np.array([place])])
         error = Estimate.of(moments, "", "").standard_error
         assert error is not None
         scores.append((moments.value[0] - int((codes[many[column]] == place).sum())) / error)

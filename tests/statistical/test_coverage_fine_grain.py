@@ -93,7 +93,7 @@ class Condition:
     @property
     def wanted(self) -> list[Places]:
         """Single values, the most and the least protected, and sets of values."""
-        size = len(self.plan.kept)
+        size = len(self.plan.keep_numerators)
         lists = [[0], [size // 2], [size - 1], [0, size - 1], [*range(size // 2)]]
         return [np.array(places) for places in lists]
 
@@ -113,7 +113,7 @@ class Condition:
 
     def estimates(self, method: str, trials: int, wanted: list[Places]) -> list[Moments]:
         """For each wanted set, the estimates of all trials."""
-        return fine_grain.MECHANISM.estimators[method].count(self.plan.published, self.tallies(trials, seed=1), wanted)
+        return fine_grain.MECHANISM.estimators[method].count(self.plan.design, self.tallies(trials, seed=1), wanted)
 
 
 CONDITIONS = [
@@ -148,9 +148,9 @@ def mean_share_of_half_the_width(condition: Condition, found: list[Moments], lev
 def test_the_plans_of_these_tests_can_be_counted_with_and_have_different_coins() -> None:
     for condition in CONDITIONS:
         fine_grain.check_countable(condition.plan)
-        assert len(set(condition.plan.kept)) > 1
-    assert _plan("never kept").kept[0] == 0
-    assert _plan("both").kept[-1] == 0
+        assert len(set(condition.plan.keep_numerators)) > 1
+    assert _plan("never kept").keep_numerators[0] == 0
+    assert _plan("both").keep_numerators[-1] == 0
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=str)

@@ -53,11 +53,11 @@ def released(table: str) -> tuple[levels.Design, Tally]:
     assert histogram.total == ROWS
     plan = levels.plan(histogram, BreachBound("1/10", "1/3"), levels.Options("value=0.7,chapter=0.3"), keyed_draws(0))
     codes = np.tile(np.repeat(np.arange(SIZE), TABLES[table]), RELEASES)
-    replaced = levels.replace(plan, codes, None, keyed_draws(len(table)), 0)
-    design = levels.design(plan)
+    replaced = levels.perturb(plan, codes, None, keyed_draws(len(table)), 0)
+    design = levels.make_design(plan)
     shown = levels.make_encoding(design)
     names = pa.array(shown.levels, pa.string()).take(pa.array(replaced.cells))
-    entries = shown.entries(names, convert_bits_to_arrow(replaced.values)).reshape(RELEASES, ROWS, -1)
+    entries = shown.decode_records(names, convert_bits_to_arrow(replaced.values)).reshape(RELEASES, ROWS, -1)
     return design, Tally(entries.sum(axis=1, dtype=np.int64), np.full(RELEASES, ROWS))
 
 

@@ -21,7 +21,7 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import QueryError
 from sfumato.mechanisms._randomized_response import small_domain
-from sfumato.mechanisms._randomized_response.estimators import BIASED, PLUG_IN
+from sfumato.mechanisms._randomized_response.estimators import BIAS_NOTE, PLUG_IN_NOTE
 from sfumato.mechanisms._randomized_response.operators import Operator
 from sfumato.mechanisms.estimator import Moments
 from statistical.covering import (
@@ -72,11 +72,11 @@ class Condition:
 
     def design(self, *, is_public: bool = False) -> small_domain.Design:
         """What is published, with or without the counts of the cells."""
-        return plan_of(self.counts, self.prior, self.posterior, is_public=is_public).published
+        return plan_of(self.counts, self.prior, self.posterior, is_public=is_public).design
 
     @property
     def operator(self) -> Operator:
-        return self.design().operator
+        return self.make_design().operator
 
     @cached_property
     def held(self) -> Numbers:
@@ -115,14 +115,14 @@ class Condition:
         shown = perturbed(operator, dealt, rng)
         others = perturbed(operator, planned[operator.cells, operator.places] - dealt, rng)
         pairs = zip(shown, map(Tally.of_symbols, shown + others), strict=True)
-        return [Tally.of_one(counts, self.rows).beside(whole, None) for counts, whole in pairs]
+        return [Tally.of_one(counts, self.rows).attach_context(whole, None) for counts, whole in pairs]
 
     def estimates(self, method: str, trials: int, *, is_public: bool = False, seed: int = 1) -> list[Moments]:
         """For each wanted set, the estimates of all trials."""
-        design, wanted = self.design(is_public=is_public), self.wanted
+        design, wanted = self.make_design(is_public=is_public), self.wanted
         count = small_domain.MECHANISM.estimators[method].count
         found = [count(design, tally, wanted) for tally in self.tallies(trials, seed)]
-        return [Moments.joined(each) for each in zip(*found, strict=True)]
+        return [Moments.concatenate(each) for each in zip(*found, strict=True)]
 
 
 def perturbed(operator: Operator, held: Numbers, rng: np.random.Generator) -> Numbers:
@@ -161,7 +161,7 @@ def mean_share_of_half_the_width(condition: Condition, found: list[Moments], lev
 
 def test_the_plans_of_these_tests_have_several_cells() -> None:
     assert len({(each.counts, each.posterior): each for each in CONDITIONS}) == 3
-    assert all(len(each.design().cells) > 3 for each in CONDITIONS)
+    assert all(len(each.make_design().cells) > 3 for each in CONDITIONS)
 
 
 # ------------------------------------------------------------------------------------------------ the unbiased estimate
@@ -224,7 +224,7 @@ def test_least_squares_intervals_hold_the_truth_nearly_as_often_as_they_say(cond
 def test_least_squares_tell_no_error_where_shares_are_estimated() -> None:
     """Estimated shares taken for known were seen to cover 61% at a level of 95%."""
     condition, method = GLS_CONDITIONS[0], small_domain.MECHANISM.estimators["gls"]
-    (moments,) = method.count(condition.design(), condition.tallies(1, seed=4)[0], [np.array([0])])
+    (moments,) = method.count(condition.make_design(), condition.tallies(1, seed=4)[0], [np.array([0])])
     assert np.isnan(moments.base).tolist() == [True]
 
 
@@ -260,7 +260,7 @@ def mean_errors(method: str, *, is_public: bool = False) -> float:
     """The mean distance from the truth over all values, where noise is large: 5000 rows, 50 values, odds times 2.4."""
     condition = Condition(OCCUPATIONS, "1/13", "1/6", 5000)
     wanted = [np.array([place]) for place in range(len(OCCUPATIONS))]
-    count, design = small_domain.MECHANISM.estimators[method].count, condition.design(is_public=is_public)
+    count, design = small_domain.MECHANISM.estimators[method].count, condition.make_design(is_public=is_public)
     tallies = condition.tallies(EM_TRIALS, seed=2)
     found = [[moments.value[0] for moments in count(design, tally, wanted)] for tally in tallies]
     return float(np.abs(np.array(found) - condition.held).mean())
@@ -275,8 +275,8 @@ def test_iterative_bayes_errs_less_where_the_noise_is_large(is_public: bool) -> 
 def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
     condition = Condition(EXAMPLE, "1/3", "2/3", 500)
     method = small_domain.MECHANISM.estimators["em"]
-    (moments,) = method.count(condition.design(), condition.tallies(1, seed=3)[0], [np.array([0])])
-    estimate = Estimate.of(moments, method.words, method.assumption, method.note)
+    (moments,) = method.count(condition.make_design(), condition.tallies(1, seed=3)[0], [np.array([0])])
+    estimate = Estimate.of(moments, method.label, method.assumption, method.note)
     assert estimate.standard_error is None
     with pytest.raises(QueryError, match="tells no error here, so there is no interval"):
         estimate.interval()
@@ -284,6 +284,6 @@ def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
 
 def test_methods_that_are_biased_say_so() -> None:
     notes = {name: method.note for name, method in small_domain.MECHANISM.estimators.items()}
-    assert notes == {"closed": None, "gls": PLUG_IN, "em": BIASED}
+    assert notes == {"closed": None, "gls": PLUG_IN_NOTE, "em": BIAS_NOTE}
     assert [name for name, method in small_domain.MECHANISM.estimators.items() if method.needs_whole] == ["gls", "em"]
-    assert all(method.words and method.assumption for method in small_domain.MECHANISM.estimators.values())
+    assert all(method.label and method.assumption for method in small_domain.MECHANISM.estimators.values())

@@ -36,7 +36,7 @@ def design_of(domain_size: int, amplification: str) -> subset.Design:
     odds = Fraction(amplification)
     histogram = Histogram.of(range(domain_size), [1] * domain_size)
     plan = subset.plan(histogram, BreachBound("1/2", odds / (1 + odds)), subset.Options(), keyed_draws(0))
-    return subset.design(plan)
+    return subset.make_design(plan)
 
 
 def members_law(design: subset.Design, values: int, *, is_wanted: bool) -> Floats:

@@ -37,7 +37,7 @@ def test_half_the_error_gives_half_the_width() -> None:
 def test_an_interval_holds_what_lies_between_its_ends() -> None:
     """500 plus and minus 1.96 times 10."""
     assert [holds(MOMENTS, 0.95, truth) for truth in (480, 481, 519, 520)] == [False, True, True, False]
-    several = Moments.joined([MOMENTS, MOMENTS, halved(MOMENTS), Moments.of(600.0, 100.0, 0.0, 1000)])
+    several = Moments.concatenate([MOMENTS, MOMENTS, halved(MOMENTS), Moments.of(600.0, 100.0, 0.0, 1000)])
     assert held(several, 0.95, 515).tolist() == [True, True, False, False]
     assert share_held(several, 0.95, 515) == 0.5
     assert held(several, 0.95, np.array([515, 520, 500, 600])).tolist() == [True, False, True, True]

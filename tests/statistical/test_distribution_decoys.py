@@ -25,13 +25,13 @@ from sfumato._perturb.random_slots import Slots
 from sfumato._publication import publish
 from sfumato._publication_plan import Request, survey_table
 from sfumato._readers.sources import MemorySource
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato._request.schema import Schema
 from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._decoys.decoy_options import Options
-from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation
 from statistical.support import (
     ALPHA,
     assert_different,
@@ -52,8 +52,8 @@ COUNTS = (70_001, 60_000, 50_000, 40_000, 20_000, 9_000, 1_000)
 GROUP_SIZE = 3
 WAYS = {
     "mixed": Options(),
-    "fullest first, random ties": Options(Creation.ANATOMY_RANDOM),
-    "fullest first, ties by place": Options(Creation.ANATOMY),
+    "fullest first, random ties": Options(GroupCreation.ANATOMY_RANDOM),
+    "fullest first, ties by place": Options(GroupCreation.ANATOMY),
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 
@@ -74,9 +74,9 @@ def released(way: str) -> Released:
     plan = _decoys.plan(histogram, DecoyGroups(GROUP_SIZE), WAYS[way], draws)
     codes = np.repeat(np.arange(len(COUNTS), dtype=np.uint8), COUNTS)
     slots = Slots(draws, _decoys.NAME, COUNTS)(codes, np.zeros(len(COUNTS), dtype=np.int64))
-    shown = _decoys.replace(plan, codes, slots, draws, 0).values
+    shown = _decoys.perturb(plan, codes, slots, draws, 0).values
     assert shown is not None
-    runs = plan.columns[0].groups.run_of(codes, slots)
+    runs = plan.columns[0].groups.find_runs(codes, slots)
     return Released(plan, codes.astype(np.int64), runs, shown.astype(np.int64))
 
 
@@ -139,7 +139,7 @@ def test_values_are_shown_as_the_groups_say(way: str) -> None:
     The twin has every other value leak by its share, whatever the groups are.
     """
     made = released(way)
-    chances = made.plan.columns[0].groups.meeting() / np.array(COUNTS)[:, None]
+    chances = made.plan.columns[0].groups.count_meetings() / np.array(COUNTS)[:, None]
     for value in range(4):
         mine, law = counts_of(made.shown[made.codes == value], len(COUNTS)), chances[value]
         assert mine[law == 0].sum() == 0
@@ -185,7 +185,7 @@ def test_the_order_of_the_table_tells_nothing_of_the_group(way: str) -> None:
         mine = made.runs[made.codes == value]
         ranks = np.arange(len(mine))
         assert stats.spearmanr(ranks, mine).pvalue >= ALPHA
-        in_order = groups.run_of(made.codes[made.codes == value], ranks.astype(np.uint64))
+        in_order = groups.find_runs(made.codes[made.codes == value], ranks.astype(np.uint64))
         assert stats.spearmanr(ranks, in_order).pvalue < ALPHA
 
 
@@ -197,7 +197,7 @@ def test_the_first_record_of_a_value_is_in_each_of_its_groups_with_the_same_chan
     runs = []
     for key in range(keys):
         slots = Slots(_draws(key), _decoys.NAME, counts)(np.array([1]), np.zeros(5, dtype=np.int64))
-        runs.append(int(groups.run_of(np.array([1]), slots)[0]))
+        runs.append(int(groups.find_runs(np.array([1]), slots)[0]))
     has_value = [1 in row[:size] for row, size in zip(groups.members, groups.sizes, strict=True)]
     holds = np.where(has_value, groups.lengths, 0)
     observed = counts_of(np.array(runs), len(holds))
@@ -208,7 +208,7 @@ def test_the_first_record_of_a_value_is_in_each_of_its_groups_with_the_same_chan
 
 
 def _draws(key: int) -> Draws:
-    return keyed_draws(key).for_column("disease")
+    return keyed_draws(key).narrow_to_column("disease")
 
 
 # ---------------------------------------------------------------------------------------------------------- two columns
@@ -236,8 +236,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     rewrite = Rewrite(found.columns, found.sensitive, REGISTRY["decoys"], plan, found.histogram.counts, draws)
     (batch,) = table.combine_chunks().to_batches()
     codes = found.sensitive.encode(found.preparation(batch))
-    slots = rewrite._slots_of(codes, np.zeros(sum(found.sensitive.sizes), dtype=np.int64))
-    shown = _decoys.replace(plan, codes, slots, rewrite._draws, 0).values
+    slots = rewrite._find_slots(codes, np.zeros(sum(found.sensitive.sizes), dtype=np.int64))
+    shown = _decoys.perturb(plan, codes, slots, rewrite._column_draws, 0).values
     assert shown is not None
     return Pair(values, np.array(_decoys.split_codes(shown, plan.sizes)), slots)
 
@@ -278,7 +278,7 @@ def test_the_order_of_a_release_is_uniform(tmp_path: Path) -> None:
     for key in range(80):
         request = Request(table, schema=Schema.of("disease", keep=["number"]), spec=DecoyGroups(2))
         release = publish(request, tmp_path / str(key), unsafe_test_key=known_key(key)).release
-        firsts.append(pq.read_table(release.folder / DATA).column("number")[0].as_py())
+        firsts.append(pq.read_table(release.folder / DATA_FILE).column("number")[0].as_py())
     assert_same_distribution(counts_of(np.array(firsts), 4), [1 / 4] * 4)
     assert_different(counts_of(np.zeros(80, dtype=np.int64), 4), [1 / 4] * 4)
 
@@ -290,7 +290,7 @@ def test_a_table_sorted_by_value_is_published_in_another_order(tmp_path: Path) -
     table = pa.table({"row": np.arange(rows), "disease": values})
     request = Request(table, schema=Schema.of("disease", keep=["row"]), spec=DecoyGroups(4))
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(1)).release
-    published = pq.read_table(release.folder / DATA)
+    published = pq.read_table(release.folder / DATA_FILE)
     row, shown = (published.column(name).to_numpy() for name in ("row", "disease"))
     positions = np.arange(rows)
     assert stats.spearmanr(positions, row).pvalue >= ALPHA

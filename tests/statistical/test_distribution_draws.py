@@ -27,39 +27,39 @@ KEYS = 20_000
 
 @pytest.mark.parametrize("bound", [2, 7, 100])
 def test_integers_are_uniform(bound: int) -> None:
-    drawn = keyed_draws(1).stream("coins").integers(0, 200_000, bound)
+    drawn = keyed_draws(1).get_stream("coins").draw_integers(0, 200_000, bound)
     assert_same_distribution(counts_of(drawn, bound), [1 / bound] * bound)
 
 
 def test_integers_of_which_many_are_redrawn_are_uniform() -> None:
     """Below 3 x 2^61 the words are cut into two shares each, and a quarter of them is rejected."""
     bound = 3 * 2**61
-    drawn = keyed_draws(2).stream("coins").integers(0, 100_000, bound)
+    drawn = keyed_draws(2).get_stream("coins").draw_integers(0, 100_000, bound)
     sixths = drawn // np.uint64(bound // 6)
     assert_same_distribution(counts_of(sixths, 6), [1 / 6] * 6)
 
 
 def test_a_remainder_instead_of_a_rejection_would_be_noticed() -> None:
     bound = 3 * 2**61
-    folded = keyed_draws(2).stream("coins").words(0, 100_000) % np.uint64(bound)
+    folded = keyed_draws(2).get_stream("coins").draw_bits(0, 100_000) % np.uint64(bound)
     assert_different(counts_of(folded // np.uint64(bound // 6), 6), [1 / 6] * 6)
 
 
 def _naive_shuffle(stream: Stream) -> Sequence[int]:
     """Swap each position with any other: the well-known mistake, whose orders are not equally likely."""
     table = list(range(4))
-    for position, chosen in enumerate(stream.integers(0, 4, 4).tolist()):
+    for position, chosen in enumerate(stream.draw_integers(0, 4, 4).tolist()):
         table[position], table[chosen] = table[chosen], table[position]
     return table
 
 
 def _shuffle(stream: Stream) -> Sequence[int]:
-    table: list[int] = TablePermutation.shuffled(stream, 4).table.tolist()
+    table: list[int] = TablePermutation.from_stream(stream, 4).table.tolist()
     return table
 
 
 def _order_counts(shuffle: Callable[[Stream], Sequence[int]]) -> Counts:
-    streams = (keyed_draws(number).stream("slots") for number in range(KEYS))
+    streams = (keyed_draws(number).get_stream("slots") for number in range(KEYS))
     orders = [ORDERS[tuple(shuffle(stream))] for stream in streams]
     return counts_of(np.array(orders), len(ORDERS))
 

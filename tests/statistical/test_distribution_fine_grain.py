@@ -12,7 +12,7 @@ import pytest
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.mechanisms._randomized_response import fine_grain
-from sfumato.mechanisms._randomized_response.fine_grain import FINEST, Objective, Options
+from sfumato.mechanisms._randomized_response.fine_grain import MOST_DENOMINATOR, Objective, Options
 from statistical.support import (
     assert_different,
     assert_same_distribution,
@@ -52,23 +52,23 @@ PLANS = {"skewed": SKEWED, "paper": PAPER, "one free": WITH_ONE_FREE, "fine": FI
 
 every_value = pytest.mark.parametrize(
     ("plan", "original"),
-    [(plan, value) for plan in PLANS.values() for value in range(len(plan.kept))],
-    ids=[f"{name}-{value}" for name, plan in PLANS.items() for value in range(len(plan.kept))],
+    [(plan, value) for plan in PLANS.values() for value in range(len(plan.keep_numerators))],
+    ids=[f"{name}-{value}" for name, plan in PLANS.items() for value in range(len(plan.keep_numerators))],
 )
 
 
 def _law(plan: fine_grain.Plan, original: int, factor: Fraction = Fraction(1)) -> list[Fraction]:
     """The law of an original value, with its retention multiplied by a factor."""
-    size = len(plan.kept)
-    retention = factor * plan.published.retentions[original]
+    size = len(plan.keep_numerators)
+    retention = factor * plan.design.retentions[original]
     return [(1 - retention) / size + retention * (value == original) for value in range(size)]
 
 
 @cache
 def _published(number: int, original: int, records: int, key: int) -> Published:
     codes = np.full(records, original, dtype=np.uint8)
-    draws = keyed_draws(key).for_column("disease")
-    return fine_grain.replace([*PLANS.values()][number], codes, None, draws, 0).values.astype(np.int64)
+    draws = keyed_draws(key).narrow_to_column("disease")
+    return fine_grain.perturb([*PLANS.values()][number], codes, None, draws, 0).values.astype(np.int64)
 
 
 def _shown(plan: fine_grain.Plan, original: int, records: int = RECORDS) -> Published:
@@ -79,13 +79,13 @@ def test_the_plans_of_these_tests_have_coins_of_many_kinds() -> None:
     assert [str(each) for each in SKEWED.retentions] == ["4/7", "4/7", "2/5", "8/35", "1/7", "2/35"]
     assert [str(each) for each in PAPER.retentions] == ["0", "1/3", "1/3", "1/3"]
     assert [str(each) for each in WITH_ONE_FREE.retentions] == ["1/2", "1/2", "0"]
-    assert FINE.finest == FINEST
-    assert all(AGGREGATE.kept)
+    assert FINE.denominator == MOST_DENOMINATOR
+    assert all(AGGREGATE.keep_numerators)
 
 
 @every_value
 def test_published_values_follow_the_law_of_their_original(plan: fine_grain.Plan, original: int) -> None:
-    assert_same_distribution(counts_of(_shown(plan, original), len(plan.kept)), _law(plan, original))
+    assert_same_distribution(counts_of(_shown(plan, original), len(plan.keep_numerators)), _law(plan, original))
 
 
 @pytest.mark.parametrize("factor", [Fraction(9, 10), Fraction(11, 10)], ids=["too little kept", "too much kept"])
@@ -119,7 +119,7 @@ def test_values_that_are_mixed_in_a_batch_follow_their_own_laws() -> None:
     rows = 65_537
     draws = keyed_draws(20)
     parts = [
-        fine_grain.replace(SKEWED, codes[row : row + rows], None, draws, row).values
+        fine_grain.perturb(SKEWED, codes[row : row + rows], None, draws, row).values
         for row in range(0, len(codes), rows)
     ]
     shown = np.concatenate(parts).astype(np.int64)
@@ -130,7 +130,7 @@ def test_values_that_are_mixed_in_a_batch_follow_their_own_laws() -> None:
 @pytest.mark.parametrize("first", [0, 1], ids=["within a block", "across blocks"])
 def test_neighbouring_rows_with_different_coins_are_independent(first: int) -> None:
     codes = np.tile(np.array([1, 4], dtype=np.uint8), RECORDS)
-    shown = fine_grain.replace(SKEWED, codes, None, keyed_draws(21), 0).values.astype(np.int64)
+    shown = fine_grain.perturb(SKEWED, codes, None, keyed_draws(21), 0).values.astype(np.int64)
     one, other = shown[first:-1:2], shown[first + 1 :: 2]
     originals = (1, 4) if first == 0 else (4, 1)
     law = product_law(*(_law(SKEWED, original) for original in originals))
@@ -142,7 +142,7 @@ def test_neighbouring_rows_with_different_coins_are_independent(first: int) -> N
 def test_columns_are_independent() -> None:
     codes, draws = np.full(RECORDS, 2, dtype=np.uint8), keyed_draws(22)
     one, other = (
-        fine_grain.replace(SKEWED, codes, None, draws.for_column(name), 0).values.astype(np.int64)
+        fine_grain.perturb(SKEWED, codes, None, draws.narrow_to_column(name), 0).values.astype(np.int64)
         for name in ("disease", "income")
     )
     law = product_law(_law(SKEWED, 2), _law(SKEWED, 2))

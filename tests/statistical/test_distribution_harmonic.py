@@ -49,7 +49,7 @@ PLANS = {
 
 def _law(plan: harmonic.Plan, original: int, factor: Fraction = Fraction(1)) -> list[Fraction]:
     """The law of an original value, with the retention multiplied by a factor."""
-    made = plan.published
+    made = plan.design
     kept = factor * made.retention
     return [
         (1 - kept) / (1 - made.retention) * swap + kept * (value == original) for value, swap in enumerate(made.swaps)
@@ -58,7 +58,9 @@ def _law(plan: harmonic.Plan, original: int, factor: Fraction = Fraction(1)) -> 
 
 def _shown(plan: harmonic.Plan, original: int) -> np.ndarray:
     codes = np.full(RECORDS, original, dtype=np.uint8)
-    return harmonic.replace(plan, codes, None, keyed_draws(original).for_column("disease"), 0).values.astype(np.int64)
+    return harmonic.perturb(plan, codes, None, keyed_draws(original).narrow_to_column("disease"), 0).values.astype(
+        np.int64
+    )
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -75,10 +77,12 @@ def test_published_values_follow_the_law_of_their_original_and_no_other(name: st
 
 def test_neighbouring_rows_and_columns_are_independent() -> None:
     plan, size = PLANS["several"], 6
-    shown = harmonic.replace(plan, np.full(RECORDS, 4, dtype=np.uint8), None, keyed_draws(21), 0).values
+    shown = harmonic.perturb(plan, np.full(RECORDS, 4, dtype=np.uint8), None, keyed_draws(21), 0).values
     law = product_law(_law(plan, 4), _law(plan, 4))
     assert_same_distribution(joint_counts_of(shown[::2], shown[1::2], size), law)
-    other = harmonic.replace(plan, np.full(RECORDS, 4, dtype=np.uint8), None, keyed_draws(21).for_column("b"), 0).values
+    other = harmonic.perturb(
+        plan, np.full(RECORDS, 4, dtype=np.uint8), None, keyed_draws(21).narrow_to_column("b"), 0
+    ).values
     assert_same_distribution(joint_counts_of(shown, other, size), law)
     assert_different(joint_counts_of(shown, shown, size), law)
 
@@ -95,7 +99,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name: str, rows: int) -> 
         np.asarray(sum(rng.multinomial(held[value], laws[value], size=TRIALS) for value in range(size)))
     )
     wanted = [np.array([0]), np.array([size - 1]), np.arange(size // 2 + 1)]
-    found = harmonic.METHODS["closed"].count(plan.published, tally, wanted)
+    found = harmonic.METHODS["closed"].count(plan.design, tally, wanted)
     for level in LEVELS:
         for moments, places in zip(found, wanted, strict=True):
             truth = int(held[places].sum())
@@ -109,7 +113,7 @@ def test_a_count_has_the_error_that_it_says() -> None:
     plan, rng, held = PLANS["several"], np.random.default_rng(5), np.array([500, 100, 300, 50, 0, 50])
     laws = [np.array([float(each) for each in _law(plan, value)]) for value in range(6)]
     shown = np.asarray(sum(rng.multinomial(held[value], laws[value], size=TRIALS) for value in range(6)))
-    (moments,) = harmonic.METHODS["closed"].count(plan.published, Tally.of_symbols(shown), [np.array([2])])
+    (moments,) = harmonic.METHODS["closed"].count(plan.design, Tally.of_symbols(shown), [np.array([2])])
     told = Estimate.of(moments.take(np.array([0])), "method", "assumption").standard_error
     assert told is not None
     assert abs(np.mean(moments.value) - 300) < 5 * told / np.sqrt(TRIALS)

@@ -46,8 +46,8 @@ def _plan() -> levels.Plan:
 def _law(original: int, factor: Fraction = Fraction(1), share: Fraction = Fraction(1)) -> dict[Outcome, Fraction]:
     """The chance of everything; another chance to hold the true group, or another share of the values, if wanted."""
     found = {}
-    for number, level in enumerate(levels.design(_plan()).levels):
-        size, members, hold = level.selection.size, level.selection.members, factor * level.selection.hold
+    for number, level in enumerate(levels.make_design(_plan()).levels):
+        size, members, hold = level.selection.size, level.selection.members, factor * level.selection.hold_probability
         own = share * level.share if not number else level.share * (1 - share / 2) * 2
         for chosen in combinations(range(size), members):
             is_held = level.groups[original] in chosen
@@ -60,7 +60,9 @@ def _law(original: int, factor: Fraction = Fraction(1), share: Fraction = Fracti
 @cache
 def _numbers(original: int, key: int) -> npt.NDArray[np.int64]:
     """Which of all outcomes each record shows."""
-    replaced = levels.replace(_plan(), np.full(RECORDS, original), None, keyed_draws(key).for_column("disease"), 0)
+    replaced = levels.perturb(
+        _plan(), np.full(RECORDS, original), None, keyed_draws(key).narrow_to_column("disease"), 0
+    )
     bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=SIZE).astype(np.int64) @ (1 << np.arange(SIZE))
     codes, inverse = np.unique(np.asarray(replaced.cells).astype(np.int64) << SIZE | bits, return_inverse=True)
     numbers = {level << SIZE | held: number for number, (level, held) in enumerate(_law(original))}
@@ -71,7 +73,7 @@ each_original = pytest.mark.parametrize("original", [0, 4, 7, SIZE - 1])
 
 
 def test_the_plan_of_these_tests_has_sets_of_several_groups() -> None:
-    assert [level.selection.members for level in levels.design(_plan()).levels] == [3, 2, 1]
+    assert [level.selection.members for level in levels.make_design(_plan()).levels] == [3, 2, 1]
     assert sum(_law(0).values()) == 1
 
 
@@ -95,7 +97,7 @@ def _by_level(original: int, key: int) -> npt.NDArray[np.int64]:
 
 
 def test_levels_tell_nothing_of_the_value_and_neighbouring_rows_nothing_of_each_other() -> None:
-    shares = [level.share for level in levels.design(_plan()).levels]
+    shares = [level.share for level in levels.make_design(_plan()).levels]
     for original in (0, SIZE - 1):
         drawn = _by_level(original, 32)
         assert_same_distribution(counts_of(drawn, 3), shares)
@@ -104,6 +106,6 @@ def test_levels_tell_nothing_of_the_value_and_neighbouring_rows_nothing_of_each_
 
 
 def test_levels_that_repeat_would_be_noticed() -> None:
-    shares = [level.share for level in levels.design(_plan()).levels]
+    shares = [level.share for level in levels.make_design(_plan()).levels]
     drawn = _by_level(0, 32)[: RECORDS // 2]
     assert_different(joint_counts_of(drawn, drawn, 3), product_law(shares, shares))

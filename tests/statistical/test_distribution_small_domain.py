@@ -62,16 +62,16 @@ class Released(NamedTuple):
 def _released(key: int) -> Released:
     """The table, sorted by value: the rank of a record among those of its value is its place in the file."""
     codes = np.repeat(np.arange(len(COUNTS), dtype=np.uint8), COUNTS)
-    draws = keyed_draws(key).for_column("disease")
+    draws = keyed_draws(key).narrow_to_column("disease")
     slots = Slots(draws, small_domain.NAME, COUNTS)(codes, np.zeros(len(COUNTS), dtype=np.int64))
-    replaced = small_domain.replace(PLAN, codes, slots, draws, 0)
+    replaced = small_domain.perturb(PLAN, codes, slots, draws, 0)
     assert replaced.cells is not None
     return Released(codes.astype(np.int64), replaced.cells.astype(np.int64), replaced.values.astype(np.int64))
 
 
 def _law(value: int, cell: int, factor: Fraction = Fraction(1)) -> list[Fraction]:
     """Kept, or drawn from the values of the cell; with the retention multiplied by a factor."""
-    published = PLAN.published.cells[cell]
+    published = PLAN.design.cells[cell]
     retention = factor * published.retention
     swap = (1 - retention) / len(published.places)
     return [swap * (each in published.places) + retention * (each == value) for each in range(len(COUNTS))]
@@ -99,7 +99,7 @@ def test_cells_have_exactly_the_records_that_were_planned() -> None:
 
 def test_nothing_is_published_outside_its_cell() -> None:
     released = _released(1)
-    for number, cell in enumerate(PLAN.published.cells):
+    for number, cell in enumerate(PLAN.design.cells):
         assert set(released.values[released.cells == number].tolist()) == set(cell.places)
 
 
@@ -116,7 +116,7 @@ def test_another_retention_would_be_noticed(value: int, cell: int, factor: Fract
 
 def test_the_coin_of_another_cell_would_be_noticed() -> None:
     """The third cell keeps 1/2 and the fourth 3/5 of their records."""
-    wrong = Fraction(3, 5) / PLAN.published.cells[2].retention
+    wrong = Fraction(3, 5) / PLAN.design.cells[2].retention
     assert_different(counts_of(_released(1).shown(5, 2), len(COUNTS)), _law(5, 2, wrong))
 
 
@@ -132,10 +132,10 @@ def test_records_of_one_entry_are_independent(step: int) -> None:
 def test_coins_are_independent_of_the_slots() -> None:
     """The first and the last slots of a run are published by the same law."""
     codes = np.full(COUNTS[2], 2, dtype=np.uint8)
-    draws = keyed_draws(3).for_column("disease")
+    draws = keyed_draws(3).narrow_to_column("disease")
     before = np.zeros(len(COUNTS), dtype=np.int64)
     slots = Slots(draws, small_domain.NAME, COUNTS)(codes, before)
-    values = small_domain.replace(PLAN, codes, slots, draws, 0).values.astype(np.int64)
+    values = small_domain.perturb(PLAN, codes, slots, draws, 0).values.astype(np.int64)
     quarters = slots.astype(np.int64) * 4 // COUNTS[2]
     law = product_law([Fraction(1, 4)] * 4, [*_law(2, 0)[:3], Fraction(0)])
     assert_same_distribution(joint_counts_of(quarters, values, 4), law)
@@ -156,7 +156,7 @@ def _cells_by_key() -> npt.NDArray[np.int8]:
     found = []
     for key in range(KEYS):
         slots = Slots(keyed_draws(key), small_domain.NAME, SMALL)(codes, before)
-        found.append(SMALL_PLAN.layout.cells_of(codes, slots))
+        found.append(SMALL_PLAN.layout.find_cells(codes, slots))
     return np.array(found, dtype=np.int8)
 
 
@@ -200,7 +200,7 @@ def test_the_cell_of_a_record_does_not_depend_on_its_rank(rank: int) -> None:
 
 def test_a_rotation_instead_of_a_permutation_would_be_noticed() -> None:
     """Every rank is as likely to go to the cell, but always together with its neighbour."""
-    shifts = keyed_draws(5).stream("shifts").integers(0, KEYS, 6).astype(np.int64)
+    shifts = keyed_draws(5).get_stream("shifts").draw_integers(0, KEYS, 6).astype(np.int64)
     cells = ((np.arange(6) + shifts[:, None]) % 6 < 2).astype(np.int8)
     for rank in range(6):
         assert_same_distribution(counts_of(cells[:, rank], 2), [2 / 3, 1 / 3])
@@ -233,7 +233,7 @@ def test_cells_are_spread_evenly_over_the_file(value: int) -> None:
 
 def test_cells_in_the_order_of_the_file_would_be_noticed() -> None:
     codes = np.zeros(COUNTS[0], dtype=np.uint8)
-    cells = PLAN.layout.cells_of(codes, np.arange(COUNTS[0], dtype=np.uint64))
+    cells = PLAN.layout.find_cells(codes, np.arange(COUNTS[0], dtype=np.uint64))
     assert _order_p_value(cells) < ALPHA
 
 

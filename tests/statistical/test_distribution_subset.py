@@ -47,7 +47,7 @@ def _plan(size: int = SIZE, bound: BreachBound = ODDS_TIMES_2) -> subset.Plan:
 @cache
 def _sets(plan: subset.Plan, original: int, key: int) -> Members:
     codes = np.full(RECORDS, original, dtype=np.uint8)
-    bits = subset.replace(plan, codes, None, keyed_draws(key).for_column("disease"), 0).values
+    bits = subset.perturb(plan, codes, None, keyed_draws(key).narrow_to_column("disease"), 0).values
     return np.unpackbits(bits, axis=1, count=plan.histogram.domain_size)
 
 
@@ -67,7 +67,7 @@ def _numbers(sets: Members, members: int) -> npt.NDArray[np.int64]:
 def _law(plan: subset.Plan, original: int, factor: Fraction = Fraction(1)) -> list[Fraction]:
     """The chance of every set: those that hold the original share `hold`, and the others share the rest."""
     size, members = plan.histogram.domain_size, plan.subset_size
-    hold = factor * subset.design(plan).hold_probability
+    hold = factor * subset.make_design(plan).hold_probability
     inside = hold / math.comb(size - 1, members - 1)
     outside = (1 - hold) / math.comb(size - 1, members)
     return [inside if original in each else outside for each in _all_sets(size, members)]
@@ -112,7 +112,9 @@ def test_the_other_members_are_any_with_equal_chance(original: int, is_held: boo
 def test_members_that_give_way_to_their_neighbour_would_be_noticed() -> None:
     """The mistake beside Floyd's algorithm: on a collision the next value up, so that neighbours meet too often."""
     stream = keyed_draws(1)
-    first, second = (stream.stream(name).integers(0, RECORDS, SIZE).astype(np.int64) for name in ("one", "two"))
+    first, second = (
+        stream.get_stream(name).draw_integers(0, RECORDS, SIZE).astype(np.int64) for name in ("one", "two")
+    )
     second = np.where(first == second, (second + 1) % SIZE, second)
     sets = np.zeros((RECORDS, SIZE), dtype=np.uint8)
     sets[np.arange(RECORDS), first] = sets[np.arange(RECORDS), second] = 1
@@ -142,7 +144,7 @@ def _fit(scores: npt.NDArray[np.float64]) -> bool:
 
 
 def _inclusion(plan: subset.Plan, original: int, factor: float = 1) -> npt.NDArray[np.float64]:
-    size, hold = plan.histogram.domain_size, factor * float(subset.design(plan).hold_probability)
+    size, hold = plan.histogram.domain_size, factor * float(subset.make_design(plan).hold_probability)
     chances = np.full(size, (plan.subset_size - hold) / (size - 1))
     chances[original] = hold
     return chances
@@ -177,7 +179,7 @@ def _pairs(sets: Members) -> Counts:
 
 def _pair_law(plan: subset.Plan, original: int) -> npt.NDArray[np.float64]:
     """A set with its own value has d - 1 of the m - 1 others, and each pair of others by two draws without return."""
-    size, members, hold = plan.histogram.domain_size, plan.subset_size, float(subset.design(plan).hold_probability)
+    size, members, hold = plan.histogram.domain_size, plan.subset_size, float(subset.make_design(plan).hold_probability)
     mixed = hold * (members - 1) * (members - 2) + (1 - hold) * members * (members - 1)
     law = np.full((size, size), mixed / ((size - 1) * (size - 2)))
     law[original] = law[:, original] = hold * (members - 1) / (size - 1)
@@ -193,7 +195,7 @@ def test_every_pair_of_values_is_held_as_often_as_the_design_says(original: int)
 def test_sets_of_neighbouring_values_would_be_noticed_by_their_pairs() -> None:
     """Each value is held as often as it should be, but always beside the same others."""
     plan = _plan(LARGE_SIZE)
-    starts = keyed_draws(2).stream("starts").integers(0, RECORDS, LARGE_SIZE).astype(np.int64)
+    starts = keyed_draws(2).get_stream("starts").draw_integers(0, RECORDS, LARGE_SIZE).astype(np.int64)
     windows = (starts[:, None] + np.arange(LARGE_MEMBERS)) % LARGE_SIZE
     sets = np.zeros((RECORDS, LARGE_SIZE), dtype=np.uint8)
     np.put_along_axis(sets, windows, 1, axis=1)
@@ -209,7 +211,7 @@ def test_sets_of_one_value_are_uniform_perturbation() -> None:
     bound = BreachBound("1/2", "5/7")
     plan, size = _plan(6, bound), 6
     assert plan.subset_size == 1
-    design = uniform.design(uniform.plan(plan.histogram, bound, uniform.NoOptions(), keyed_draws(0)))
+    design = uniform.make_design(uniform.plan(plan.histogram, bound, uniform.NoOptions(), keyed_draws(0)))
     for original in (0, size - 1):
         law = [design.swap_probability + design.retention * (value == original) for value in range(size)]
         assert_same_distribution(counts_of(_sets(plan, original, 30).argmax(axis=1), size), law)
@@ -240,7 +242,7 @@ def test_columns_and_keys_are_independent() -> None:
     possible, law = math.comb(FEW, plan.subset_size), product_law(_law(plan, 2), _law(plan, 2))
 
     def drawn(key: int, column: str) -> npt.NDArray[np.int64]:
-        bits = subset.replace(plan, codes, None, keyed_draws(key).for_column(column), 0).values
+        bits = subset.perturb(plan, codes, None, keyed_draws(key).narrow_to_column(column), 0).values
         return _numbers(np.unpackbits(bits, axis=1, count=FEW), plan.subset_size)
 
     for other in (drawn(33, "income"), drawn(34, "disease")):
@@ -251,7 +253,7 @@ def test_the_law_holds_for_mixed_values_in_small_batches() -> None:
     plan, rows = _plan(FEW, FEW_BOUND), 1009
     codes = (np.arange(RECORDS) % FEW).astype(np.uint8)
     starts = range(0, RECORDS, rows)
-    parts = [subset.replace(plan, codes[row : row + rows], None, keyed_draws(35), row).values for row in starts]
+    parts = [subset.perturb(plan, codes[row : row + rows], None, keyed_draws(35), row).values for row in starts]
     sets = np.unpackbits(np.concatenate(parts), axis=1, count=FEW)
     for original in range(FEW):
         numbers = _numbers(sets[codes == original], plan.subset_size)

@@ -45,7 +45,7 @@ def _law(plan: uniform.Plan, original: int, factor: Fraction = Fraction(1)) -> l
 
 def _published(plan: uniform.Plan, original: int, draws: Draws, first_row: int = 0) -> Published:
     codes = np.full(RECORDS, original, dtype=np.int32)
-    return uniform.replace(plan, codes, None, draws.for_column("disease"), first_row).values
+    return uniform.perturb(plan, codes, None, draws.narrow_to_column("disease"), first_row).values
 
 
 @pytest.mark.parametrize("original", range(SIZE))
@@ -58,8 +58,8 @@ def test_published_values_follow_the_law_of_their_original(bound: BreachBound, o
 
 def test_published_values_follow_their_law_where_many_words_are_rejected() -> None:
     plan = _plan(REJECTING)
-    assert plan.words == 2**62 + 1
-    published = uniform.replace(plan, np.full(100_000, SIZE - 1, dtype=np.int32), None, keyed_draws(10), 0).values
+    assert plan.outcome_count == 2**62 + 1
+    published = uniform.perturb(plan, np.full(100_000, SIZE - 1, dtype=np.int32), None, keyed_draws(10), 0).values
     assert_same_distribution(counts_of(published, SIZE), _law(plan, SIZE - 1))
 
 
@@ -97,7 +97,7 @@ def test_a_tenth_of_repeated_neighbours_would_be_noticed() -> None:
 def test_columns_are_independent() -> None:
     plan, draws, codes = _plan(), keyed_draws(12), np.full(RECORDS, 2, dtype=np.int32)
     one, other = (
-        uniform.replace(plan, codes, None, draws.for_column(name), 0).values for name in ("disease", "income")
+        uniform.perturb(plan, codes, None, draws.narrow_to_column(name), 0).values for name in ("disease", "income")
     )
     law = product_law(_law(plan, 2), _law(plan, 2))
     assert_same_distribution(joint_counts_of(one, other, SIZE), law)
@@ -113,7 +113,7 @@ def test_keys_are_independent() -> None:
 def test_coins_are_independent_of_other_purposes() -> None:
     plan, draws = _plan(), keyed_draws(15)
     published = _published(plan, 3, draws)
-    order = draws.for_column("disease").stream("order").integers(0, RECORDS, SIZE)
+    order = draws.narrow_to_column("disease").get_stream("order").draw_integers(0, RECORDS, SIZE)
     law = product_law(_law(plan, 3), [Fraction(1, SIZE)] * SIZE)
     assert_same_distribution(joint_counts_of(published, order, SIZE), law)
 
@@ -121,7 +121,7 @@ def test_coins_are_independent_of_other_purposes() -> None:
 @pytest.mark.parametrize("rows", [1009, 65_536])
 def test_the_law_holds_whatever_the_batch_size(rows: int) -> None:
     plan, draws, codes = _plan(), keyed_draws(16), np.full(RECORDS, 4, dtype=np.int32)
-    parts = [uniform.replace(plan, codes[row : row + rows], None, draws, row).values for row in range(0, RECORDS, rows)]
+    parts = [uniform.perturb(plan, codes[row : row + rows], None, draws, row).values for row in range(0, RECORDS, rows)]
     published = np.concatenate(parts)
-    assert np.array_equal(published, uniform.replace(plan, codes, None, draws, 0).values)
+    assert np.array_equal(published, uniform.perturb(plan, codes, None, draws, 0).values)
     assert_same_distribution(counts_of(published, SIZE), _law(plan, 4))

@@ -23,14 +23,14 @@ KEYS = 4000
 COUNTS = (250, 100, 40, 10, 0, 0)
 SIZE = len(COUNTS)
 PLAN = uniform.plan(Histogram.of(range(SIZE), COUNTS), BreachBound("1/5", "3/5"), uniform.NoOptions(), keyed_draws(0))
-DESIGN = uniform.design(PLAN)
+DESIGN = uniform.make_design(PLAN)
 
 
 @cache
 def _tallies() -> tuple[Tally, ...]:
     """The published counts of the same table, under many keys."""
     codes = np.repeat(np.arange(SIZE), COUNTS)
-    released = (uniform.replace(PLAN, codes, None, keyed_draws(number), 0).values for number in range(KEYS))
+    released = (uniform.perturb(PLAN, codes, None, keyed_draws(number), 0).values for number in range(KEYS))
     return tuple(Tally.of_symbols(counts_of(published, SIZE)) for published in released)
 
 

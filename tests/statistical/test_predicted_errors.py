@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._records.tally import Tally
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec
@@ -32,7 +32,7 @@ PUBLICATIONS = 8000
 
 
 @cache
-def planned(mechanism: str) -> Chosen:
+def planned(mechanism: str) -> ChosenMechanism:
     histogram = Histogram.of(range(SIZE), COUNTS)
     return choose(histogram, REQUESTS[mechanism], keyed_draws(0), mechanism)
 
@@ -77,12 +77,12 @@ every_mechanism = pytest.mark.parametrize("mechanism", REQUESTS)
 @every_question
 def test_answers_scatter_as_much_as_was_predicted(mechanism: str, question: int) -> None:
     """Fails with probability ALPHA if the prediction is right."""
-    asked = planned(mechanism).questions[question]
+    asked = planned(mechanism).question_predictions[question]
     assert asked.count is not None
     assert asked.relative_error is not None
     assert isinstance(asked.value, int)
-    assert (asked.value, asked.count) == (({0: 2, 1: 5}[question % 3]), COUNTS[asked.value] * float(asked.among))
-    found = answers(mechanism, float(asked.among), asked.value)
+    assert (asked.value, asked.count) == (({0: 2, 1: 5}[question % 3]), COUNTS[asked.value] * float(asked.among_share))
+    found = answers(mechanism, float(asked.among_share), asked.value)
     deviation = asked.relative_error * asked.count
     assert abs(found.mean() - asked.count) < 6.2 * deviation / math.sqrt(PUBLICATIONS)
     assert variance_p_value(found, deviation) >= ALPHA
@@ -92,9 +92,9 @@ def test_answers_scatter_as_much_as_was_predicted(mechanism: str, question: int)
 @every_question
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_prediction_a_tenth_off_would_be_noticed(mechanism: str, question: int, factor: float) -> None:
-    asked = planned(mechanism).questions[question]
+    asked = planned(mechanism).question_predictions[question]
     assert asked.count is not None
     assert asked.relative_error is not None
     assert isinstance(asked.value, int)
-    found = answers(mechanism, float(asked.among), asked.value)
+    found = answers(mechanism, float(asked.among_share), asked.value)
     assert variance_p_value(found, factor * asked.relative_error * asked.count) < ALPHA

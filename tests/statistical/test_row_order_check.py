@@ -30,12 +30,12 @@ from sfumato._risk.attackers.release_matching import match_by_key, read_original
 from sfumato._verify import row_order
 from sfumato._verify.against_original import verify
 from sfumato._verify.row_order import (
-    Labelled,
+    LabelPositions,
+    compute_log_chance,
+    compute_log_factorials,
+    compute_runs_log_chance,
     label_parts,
     label_values,
-    log_chance,
-    log_chance_of_runs,
-    log_factorials,
 )
 from sfumato.mechanisms import REGISTRY
 from tampering import failed, rewrite
@@ -99,18 +99,18 @@ def honest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A release, and for each of its records the row number of its person and the true value."""
     release = released(request.param, tmp_path_factory.mktemp("honest"))
     found = truth(release)
-    return release, found.order, found.held[found.order].astype(np.int64)
+    return release, found.order, found.true_codes[found.order].astype(np.int64)
 
 
 def reordered(release: Path, order: Places) -> None:
-    rewrite(release, Release.open(release).manifest.data, lambda table: table.take(order))
+    rewrite(release, Release.open(release).manifest.data_file, lambda table: table.take(order))
 
 
 def test_wrong_orders_are_noticed_and_shuffles_pass(honest: tuple[Path, Places, Places]) -> None:
     """Of 3,000 records a wave has an exponent of 400 and more where the limit is about 25; runs are far fewer."""
     release, own, held = honest
     chance = np.random.default_rng(7)
-    data = release / Release.open(release).manifest.data
+    data = release / Release.open(release).manifest.data_file
     whole = pq.read_table(data)
 
     def found(order: Places) -> bool:
@@ -127,7 +127,7 @@ def test_order_across_several_files_is_noticed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(shuffle, "FILE_ROWS", RECORDS // 3)
     release = released("uniform", tmp_path)
     opened = Release.open(release)
-    names = [path.relative_to(opened.folder) for path in map(Path, opened.manifest.paths(opened.folder))]
+    names = [path.relative_to(opened.folder) for path in map(Path, opened.manifest.list_data_paths(opened.folder))]
     assert len(names) == 3
     assert failed(release, patients()) == []
     own, chance = truth(release).order, np.random.default_rng(8)
@@ -176,8 +176,8 @@ def test_windows_of_a_large_release_are_enough(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(row_order, "MOST_RECORDS", 1024)
     release = released("uniform", tmp_path)
     found = truth(release)
-    own, held, chance = found.order, found.held[found.order].astype(np.int64), np.random.default_rng(2)
-    data = release / Release.open(release).manifest.data
+    own, held, chance = found.order, found.true_codes[found.order].astype(np.int64), np.random.default_rng(2)
+    data = release / Release.open(release).manifest.data_file
     whole = pq.read_table(data)
     missed = []
     (detail,) = (check.detail for check in verify(release, patients()).checks if check.name == "order")
@@ -193,9 +193,9 @@ def test_windows_of_a_large_release_are_enough(tmp_path: Path, monkeypatch: pyte
 # --------------------------------------------------------------------------------------------------------- error rates
 
 
-def labels_of(order: Places, values: Places) -> list[list[Labelled]]:
+def labels_of(order: Places, values: Places) -> list[list[LabelPositions]]:
     members = np.array([values == value for value in range(3)]).T.astype(np.uint8)
-    return [label_parts(order), label_values(values), [Labelled.of_members(members)]]
+    return [label_parts(order), label_values(values), [LabelPositions.from_members(members)]]
 
 
 @pytest.mark.parametrize("rows", [12, 40, 300])
@@ -210,7 +210,7 @@ def test_shuffles_are_as_unlikely_as_is_said_at_most(rows: int) -> None:
     rejected = np.zeros(3)
     for _ in range(tries):
         order = chance.permutation(rows)
-        rejected += [log_chance(labels) < math.log(0.01) for labels in labels_of(own[order], values[order])]
+        rejected += [compute_log_chance(labels) < math.log(0.01) for labels in labels_of(own[order], values[order])]
     assert (rejected <= tries * 0.01 + 5 * math.sqrt(tries * 0.01)).all()
 
 
@@ -230,7 +230,9 @@ def test_runs_are_hypergeometric(rows: int, count: int) -> None:
     known = stats.hypergeom(rows, rows - count + 1, count)
     for runs in range(1, min(count, rows - count + 1) + 1):
         expected = min(1.0, 2 * min(known.cdf(runs), known.sf(runs - 1)))
-        assert math.exp(log_chance_of_runs(log_factorials(rows + 1), rows, count, runs)) == pytest.approx(expected)
+        assert math.exp(compute_runs_log_chance(compute_log_factorials(rows + 1), rows, count, runs)) == pytest.approx(
+            expected
+        )
 
 
 def test_waves_have_mean_0_and_variance_1() -> None:

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 def found_out(release: Path) -> list[str]:
     """The checks of the attackers that a release fails."""
-    return [each.name for each in audit(release, patients(), plan_of(release), seed=1).checks if not each.passed]
+    return [each.name for each in audit(release, patients(), plan_of(release), seed=1).checks if not each.has_passed]
 
 
 @pytest.mark.parametrize("mechanism", list(REGISTRY))
@@ -73,8 +73,8 @@ def test_rows_in_the_order_of_the_table_are_found_out(tmp_path: Path) -> None:
     """Everybody stands where the table has him, which chance would do for hardly anybody."""
     release = released("uniform", tmp_path)
     in_order(release)
-    looks = audit(release, patients(), plan_of(release)).trails
-    assert [each.is_found for each in looks] == [True, True, True]
+    looks = audit(release, patients(), plan_of(release)).order_tests
+    assert [each.is_significant for each in looks] == [True, True, True]
     assert "order" in failed(release, patients())
 
 
@@ -86,8 +86,8 @@ def test_rows_that_are_shuffled_in_blocks_are_found_out(tmp_path: Path, block: i
     """
     release = released("uniform", tmp_path)
     in_order(release, block)
-    looks = audit(release, patients(), plan_of(release)).trails
-    assert looks[1].is_found
+    looks = audit(release, patients(), plan_of(release)).order_tests
+    assert looks[1].is_significant
     assert looks[1].records > 0.9 * RECORDS
     assert failed(release, patients()) == ["order"]
 
@@ -104,9 +104,9 @@ def test_key_that_is_used_twice_is_found_out(tmp_path: Path, monkeypatch: pytest
     assert detect_reused_key(one, same).score > 1000
     assert abs(detect_reused_key(one, other).score) < LARGEST_SCORE
     found = audit(one, patients(), plan_of(one), second=(same, plan_of(same)), seed=1)
-    assert [each.passed for each in found.checks if "two releases" in each.detail] == [False]
+    assert [each.has_passed for each in found.checks if "two releases" in each.detail] == [False]
     twins = audit(one, patients(), plan_of(one), second=(other, plan_of(other)), seed=1)
-    assert all(each.passed for each in twins.checks)
+    assert all(each.has_passed for each in twins.checks)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3])

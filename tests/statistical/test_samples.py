@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato._profile import equivalence_classes, record_sample
-from sfumato._profile.equivalence_classes import Combinations, hash_numbers
-from sfumato._profile.record_sample import PURPOSE, Sampler
+from sfumato._profile.equivalence_classes import ClassSizeSketch, hash_numbers
+from sfumato._profile.record_sample import SAMPLE_PURPOSE, Sampler
 from statistical.support import LARGEST_SCORE, Counts, assert_different, assert_same_distribution, keyed_draws
 
 pytestmark = pytest.mark.statistical
@@ -23,10 +23,10 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> Counts:
     counts = np.zeros(ROWS, dtype=np.int64)
     monkeypatch.setattr(record_sample, "MOST_RECORDS", MOST)
     for key in range(KEYS):
-        sampler, stream = Sampler(table.schema), keyed_draws(key).stream(PURPOSE)
+        sampler, stream = Sampler(table.schema), keyed_draws(key).get_stream(SAMPLE_PURPOSE)
         for first, rows in ((0, 30), (30, 20)):
-            sampler.add(table.slice(first, rows), stream.words(first, rows))
-        counts += np.bincount(sampler.result().column("row").to_numpy(), minlength=ROWS)
+            sampler.add(table.slice(first, rows), stream.draw_bits(first, rows))
+        counts += np.bincount(sampler.to_table().column("row").to_numpy(), minlength=ROWS)
     return counts
 
 
@@ -47,11 +47,11 @@ def _estimates(factor: float) -> np.ndarray:
     """What 200 sketches of 256 combinations make of the same table, each under a key of its own."""
     held, found = np.repeat(np.arange(len(SIZES)), SIZES), []
     for key in range(200):
-        sketch = Combinations()
+        sketch = ClassSizeSketch()
         sketch.add(hash_numbers(held, np.uint64(key * 7919 + 1)))
-        result = sketch.result(len(held))
+        result = sketch.compute_shares(len(held))
         assert not result.is_exact
-        found.append([result.alone * factor, result.below_5 * factor, result.below_11 * factor])
+        found.append([result.unique_share * factor, result.below_5 * factor, result.below_11 * factor])
     return np.array(found)
 
 

@@ -58,7 +58,7 @@ def tally(name: str) -> tuple[Any, Tally]:
     held = truths()
     codes = np.repeat(np.tile(np.arange(SIZE), CONDITIONS), held.ravel())
     condition = np.repeat(np.repeat(np.arange(CONDITIONS), SIZE), held.ravel())
-    draws = keyed_draws(5).for_column("sensitive")
+    draws = keyed_draws(5).narrow_to_column("sensitive")
     counts = held.sum(axis=0).tolist()
     plan = mechanism.plan(Histogram.of(range(SIZE), counts), SPECS[name], mechanism.options(), draws)
     slots = Slots(draws, name, counts)(codes, np.zeros(SIZE, dtype=np.int64)) if mechanism.uses_slots else None
@@ -66,7 +66,7 @@ def tally(name: str) -> tuple[Any, Tally]:
     bits = np.eye(SIZE, dtype=np.int64)[shown] if shown.ndim == 1 else np.unpackbits(shown, axis=1, count=SIZE)
     lines = np.array([bits[condition == number].sum(axis=0, dtype=np.int64) for number in range(CONDITIONS)])
     whole = Tally.of_one(lines.sum(axis=0), len(codes))
-    return mechanism.design(plan), Tally(lines, held.sum(axis=1)).beside(whole, None)
+    return mechanism.make_design(plan), Tally(lines, held.sum(axis=1)).attach_context(whole, None)
 
 
 @cache

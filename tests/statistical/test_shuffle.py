@@ -21,7 +21,7 @@ from sfumato._perturb.record_writer import write_records
 from sfumato._planning.mechanism_choice import choose
 from sfumato._publication_plan import Request, survey_table
 from sfumato._readers.sources import MemorySource
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._request.histogram import Histogram
 from sfumato._request.schema import Schema
 from sfumato.mechanisms._randomized_response import uniform
@@ -56,14 +56,14 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
     folder = tmp_path_factory.mktemp("orders")
     table, schema = tiny_table()
     engine, source = LocalEngine(threads=1), MemorySource(table)
-    _, found = survey_table(Request(table, schema=schema, spec=BOUND), source, engine, folder, Draws.secret())
+    _, found = survey_table(Request(table, schema=schema, spec=BOUND), source, engine, folder, Draws.from_fresh_key())
 
     def order_of(draws: Draws) -> list[int]:
         chosen = choose(found.histogram, BOUND, draws)
         counts = found.histogram.counts
         rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
         write_records(engine, found, rewrite, folder)
-        return list(pq.read_table(folder / DATA, columns=["number"]).column(0).to_pylist())
+        return list(pq.read_table(folder / DATA_FILE, columns=["number"]).column(0).to_pylist())
 
     return np.array([order_of(keyed_draws(key)) for key in range(KEYS)])
 
@@ -99,7 +99,7 @@ def test_releases_are_shuffled_too(tmp_path: Path) -> None:
     """From end to end: the first of four published records is anybody, under sixty keys."""
     table, schema = tiny_table()
     folders = [published(table, tmp_path / str(key), schema=schema, key=key).folder for key in range(60)]
-    firsts = [pq.read_table(folder / DATA).column("number")[0].as_py() for folder in folders]
+    firsts = [pq.read_table(folder / DATA_FILE).column("number")[0].as_py() for folder in folders]
     assert_same_distribution(counts_of(np.array(firsts), PEOPLE), [1 / PEOPLE] * PEOPLE)
     assert_different(counts_of(np.zeros(60, dtype=np.int64), PEOPLE), [1 / PEOPLE] * PEOPLE)
 
@@ -115,7 +115,7 @@ def test_order_is_independent_of_what_is_published(orders: Orders) -> None:
 
 
 def _first_is_kept(plan: uniform.Plan, codes: npt.NDArray[np.uint8], draws: Draws) -> bool:
-    return bool(uniform.replace(plan, codes, None, draws.for_column("disease"), 0).values[0] == codes[0])
+    return bool(uniform.perturb(plan, codes, None, draws.narrow_to_column("disease"), 0).values[0] == codes[0])
 
 
 def independence_p_value(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> float:
@@ -161,7 +161,7 @@ def test_neighbours_in_a_release_of_a_sorted_table_say_nothing(
     """
     table = pa.table({"row": np.arange(ROWS), "disease": sorted_values})
     release = published(table, tmp_path / "release", schema=Schema.of("disease", keep=["row"]))
-    rows = pq.read_table(release.folder / DATA)
+    rows = pq.read_table(release.folder / DATA_FILE)
     shown, true = rows.column("disease").to_numpy(), sorted_values[rows.column("row").to_numpy()]
     hits, guesses = attack(shown, true)
     chance = 1 / VALUES / (1 - USED)
@@ -175,7 +175,7 @@ def test_neighbours_in_a_sorted_table_left_in_order_say_nearly_everything(
     """The same attack on the same perturbation without the shuffle: it works, and would be noticed."""
     histogram = Histogram(tuple(range(VALUES)), (ROWS // VALUES,) * VALUES)
     plan = uniform.plan(histogram, BOUND, uniform.NoOptions(), keyed_draws(0))
-    shown = uniform.replace(plan, sorted_values, None, keyed_draws(0), 0).values
+    shown = uniform.perturb(plan, sorted_values, None, keyed_draws(0), 0).values
     hits, guesses = attack(shown, sorted_values)
     assert hits > 0.9 * guesses
     assert (shown == sorted_values).mean() < 0.6

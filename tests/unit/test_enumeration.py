@@ -13,15 +13,15 @@ from sfumato._records import PerturbedRecords
 
 
 def _two_dice(draws: Draws) -> int:
-    first = draws.stream("first").integers(0, 1, 3)
-    second = draws.stream("second").integers(0, 1, 2)
+    first = draws.get_stream("first").draw_integers(0, 1, 3)
+    second = draws.get_stream("second").draw_integers(0, 1, 2)
     return int(first[0] + second[0])
 
 
 def _a_coin_and_perhaps_a_die(draws: Draws) -> str:
-    if draws.stream("coin").integers(0, 1, 2)[0] == 0:
+    if draws.get_stream("coin").draw_integers(0, 1, 2)[0] == 0:
         return "kept"
-    return str(draws.stream("die").integers(0, 1, 3)[0])
+    return str(draws.get_stream("die").draw_integers(0, 1, 3)[0])
 
 
 def test_every_outcome_gives_the_law_of_two_draws() -> None:
@@ -43,12 +43,12 @@ def test_every_outcome_of_no_draw_is_certain() -> None:
 
 def test_every_outcome_refuses_two_streams_of_one_purpose() -> None:
     with pytest.raises(AssertionError, match="drawn from twice"):
-        list(every_outcome(lambda draws: [draws.stream("coins"), draws.stream("coins")]))
+        list(every_outcome(lambda draws: [draws.get_stream("coins"), draws.get_stream("coins")]))
 
 
 def test_every_outcome_follows_bounds_that_come_in_an_array() -> None:
     bounds = np.array([3], dtype=np.uint64)
-    outcomes = list(every_outcome(lambda draws: int(draws.stream("die").integers(0, 1, bounds)[0])))
+    outcomes = list(every_outcome(lambda draws: int(draws.get_stream("die").draw_integers(0, 1, bounds)[0])))
     assert outcomes == [(Fraction(1, 3), 0), (Fraction(1, 3), 1), (Fraction(1, 3), 2)]
 
 

@@ -18,7 +18,7 @@ from sfumato._publication_plan import Request, plan
 from sfumato._release.manifest import MANIFEST, README
 from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.requirements import BreachBound
-from sfumato._request.schema import Bins, Schema
+from sfumato._request.schema import Ranges, Schema
 from sfumato._request.warnings import Notice
 from sfumato._verify.file_checks import ACCEPTED
 from sfumato.mechanisms import _decoys
@@ -78,14 +78,14 @@ def test_chapter_that_determines_the_code_stops(tmp_path: Path) -> None:
 
 def test_publication_goes_on_without_the_chapter(tmp_path: Path) -> None:
     made = published(tmp_path, chapters(), Schema.of("code", drop=["chapter"]))
-    assert made.release.manifest.public == ("sex",)
+    assert made.release.manifest.public_columns == ("sex",)
 
 
 def accepted_of(folder: Path) -> tuple[dict[str, Any], str, str]:
     """What the manifest, the README and the verification of a release say of what was accepted."""
     written = json.loads((folder / "release" / MANIFEST).read_text(encoding="utf-8"))
     (check,) = (each for each in verify(folder / "release").checks if each.name == ACCEPTED)
-    assert check.passed
+    assert check.has_passed
     return written["sfumato"]["accepted"], (folder / "release" / README).read_text(encoding="utf-8"), check.detail
 
 
@@ -137,10 +137,10 @@ def test_column_that_the_table_does_not_have_cannot_be_accepted(tmp_path: Path) 
 
 
 def test_accepting_is_another_request(tmp_path: Path) -> None:
-    plain = asking(chapters()).remembered()
-    assert asking(chapters(), accept_telling=("chapter",)).remembered() != plain
-    assert asking(chapters(), accept_exposure=True).remembered() != plain
-    ways = [asking(chapters(), accept_telling=names).remembered() for names in (("sex", "chapter"), ("chapter", "sex"))]
+    plain = asking(chapters()).to_record()
+    assert asking(chapters(), accept_telling=("chapter",)).to_record() != plain
+    assert asking(chapters(), accept_exposure=True).to_record() != plain
+    ways = [asking(chapters(), accept_telling=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))]
     assert ways[0] == ways[1]
 
 
@@ -194,9 +194,9 @@ def test_table_in_which_nearly_everybody_is_alone_does_not_stop(tmp_path: Path) 
         "code": codes(),
     }
     made = published(tmp_path, table)
-    assert made.uniqueness.after.alone > 0.98
-    assert made.uniqueness.after.is_exact
-    assert all(each.without.interval[0] <= 0.2 for each in made.exposures)
+    assert made.uniqueness.after_bins.unique_share > 0.98
+    assert made.uniqueness.after_bins.is_exact
+    assert all(each.without_release.interval[0] <= 0.2 for each in made.exposures)
 
 
 def test_small_table_does_not_stop_by_chance(tmp_path: Path) -> None:
@@ -234,8 +234,10 @@ def test_column_of_too_many_values_to_be_numbered_is_checked_too(
 def test_column_in_which_everybody_is_alone_tells_nothing(tmp_path: Path) -> None:
     table = {"number": list(range(ROWS)), "code": codes()}
     made = published(tmp_path, table, Schema.of("code", keep=["number"]))
-    assert made.uniqueness.after.alone == 1
-    assert made.exposures[0].without.right == pytest.approx(max(codes().count(each) for each in set(codes())) / ROWS)
+    assert made.uniqueness.after_bins.unique_share == 1
+    assert made.exposures[0].without_release.success == pytest.approx(
+        max(codes().count(each) for each in set(codes())) / ROWS
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- samples
@@ -307,14 +309,15 @@ def test_promise_for_every_prior_is_not_stopped_by_that_column(tmp_path: Path, m
 def test_holder_is_told_how_many_are_alone_before_and_after_bins(tmp_path: Path) -> None:
     """Everybody has an age of their own, and after bins nobody."""
     table = {"age": list(range(ROWS)), "sex": ["F", "M"] * (ROWS // 2), "code": codes()}
-    made = published(tmp_path, table, Schema.of("code", bins={"age": Bins.parse("0,100,200,300,400")}))
-    before, after = made.uniqueness.before, made.uniqueness.after
+    made = published(tmp_path, table, Schema.of("code", ranges={"age": Ranges.parse("0,100,200,300,400")}))
+    before, after = made.uniqueness.before_bins, made.uniqueness.after_bins
     assert before is not None
-    assert (before.alone, after.alone, after.below_11) == (1, 0, 0)
-    assert made.uniqueness.without == {"age": 0, "sex": 0}
+    assert (before.unique_share, after.unique_share, after.below_11) == (1, 0, 0)
+    assert made.uniqueness.unique_without == {"age": 0, "sex": 0}
 
 
 def test_nothing_is_said_of_bins_where_there_are_none(tmp_path: Path) -> None:
     assert (
-        published(tmp_path, parity(), accept_telling=("one",), spec=BreachBound("1/2", "2/3")).uniqueness.before is None
+        published(tmp_path, parity(), accept_telling=("one",), spec=BreachBound("1/2", "2/3")).uniqueness.before_bins
+        is None
     )

@@ -64,7 +64,7 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class BesideTruth:
+class CheckedAnswer:
     """One answer beside the truth."""
 
     question: str
@@ -85,7 +85,7 @@ class Demonstration:
     table: Path
     publication: Publication
     verification: Verification
-    lines: tuple[BesideTruth, ...]
+    answers: tuple[CheckedAnswer, ...]
 
 
 def make_hospital_table(rows: int, seed: int = SEED) -> pa.Table:
@@ -93,21 +93,21 @@ def make_hospital_table(rows: int, seed: int = SEED) -> pa.Table:
 
     The generator is an ordinary one, because these numbers protect nobody.
     """
-    chance = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     weights = np.array([weight for weight, *_ in DIAGNOSES.values()])
-    picked = chance.choice(len(weights), size=rows, p=weights / weights.sum())
-    _, middle, spread, women = (np.array(column)[picked] for column in zip(*DIAGNOSES.values(), strict=True))
-    age = np.clip(np.rint(chance.normal(middle, spread)), 0, 99).astype(np.int16)
-    sex = np.where(chance.random(rows) < women / (1 + women), "F", "M")
-    region = chance.choice(REGIONS, size=rows, p=[0.35, 0.15, 0.3, 0.2])
+    diagnosis_numbers = generator.choice(len(weights), size=rows, p=weights / weights.sum())
+    _, middle, spread, women = (np.array(column)[diagnosis_numbers] for column in zip(*DIAGNOSES.values(), strict=True))
+    age = np.clip(np.rint(generator.normal(middle, spread)), 0, 99).astype(np.int16)
+    sex = np.where(generator.random(rows) < women / (1 + women), "F", "M")
+    region = generator.choice(REGIONS, size=rows, p=[0.35, 0.15, 0.3, 0.2])
     return pa.table(
         {
-            "patient": [f"P{number:07d}" for number in chance.permutation(rows)],
+            "patient": [f"P{number:07d}" for number in generator.permutation(rows)],
             "age": age,
             "sex": sex,
             "region": region,
-            "admission": np.where(chance.random(rows) < 0.2 + age / 250, "emergency", "planned"),
-            SENSITIVE: np.array(list(DIAGNOSES))[picked],
+            "admission": np.where(generator.random(rows) < 0.2 + age / 250, "emergency", "planned"),
+            SENSITIVE: np.array(list(DIAGNOSES))[diagnosis_numbers],
         }
     )
 
@@ -132,16 +132,16 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     return Demonstration(table, publication, verification, tuple(answers))
 
 
-def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[BesideTruth]:
+def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[CheckedAnswer]:
     with duckdb.connect() as connection:
         connection.read_parquet(str(table)).create_view("release")
         truths: dict[tuple[Value, ...], int] = {
             tuple(groups): count for *groups, count in connection.execute(sql).fetchall()
         }
-    lines = []
+    answers = []
     answer = publication.release.sql(sql)
     for row in answer.rows:
         key = tuple(value for name, value in row.items() if name not in answer.numbers)
         (estimate,) = (row[name] for name in answer.numbers)
-        lines.append(BesideTruth(": ".join([title, *map(str, key)]), truths.get(key, 0), estimate))
-    return lines
+        answers.append(CheckedAnswer(": ".join([title, *map(str, key)]), truths.get(key, 0), estimate))
+    return answers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sfumato._commands.request_draft import check_place, draft
 from sfumato._profile.role_guessing import TableGuess, guess_table
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._release.staging import place_file
 from sfumato._request.schema import Role
 from sfumato._risk.attackers.predictive_columns import find_predictive_columns
@@ -20,7 +20,7 @@ class RequestDraft:
 
     path: Path
     text: str
-    open: tuple[str, ...]
+    open_decisions: tuple[str, ...]
     """What is left to decide, in words."""
     guess: TableGuess
     """What each column may be for."""
@@ -31,7 +31,7 @@ def init(
     out: str | Path = "request.toml",
     *,
     sensitive: Sequence[str] = (),
-    read: ReadOptions = AS_USUAL,
+    read: ReadOptions = DEFAULT_READ_OPTIONS,
     force: bool = False,
 ) -> RequestDraft:
     """Write a request file to complete: what the columns may be for, and what only the steward can decide.
@@ -41,19 +41,23 @@ def init(
     target = Path(out)
     check_place(target, force=force)
     guess = guess_roles(table, sensitive, read)
-    drafted = draft(guess, table, target, sensitive, encoding=read.encoding)
-    place_file(drafted.text, target, "the request file", force=force)
-    return RequestDraft(target, drafted.text, drafted.open, guess)
+    request_draft = draft(guess, table, target, sensitive, encoding=read.encoding)
+    place_file(request_draft.text, target, "the request file", force=force)
+    return RequestDraft(target, request_draft.text, request_draft.open_decisions, guess)
 
 
 def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
     """Guess what columns are for, with those that predict a sensitive column, or one that is likely to be sensitive."""
     guess, rows = guess_table(table, read=read)
     column_names = rows.column_names
-    likely = sensitive or [column.name for column in guess.columns if column.may_be_sensitive][:1]
-    for about in (name for name in likely if name in column_names):
+    likely_names = sensitive or [column.name for column in guess.columns if column.may_be_sensitive][:1]
+    for sensitive_name in (name for name in likely_names if name in column_names):
         others = [
-            column.name for column in guess.of(Role.PUBLIC) if column.name != about and column.name in column_names
+            column.name
+            for column in guess.select_roles(Role.PUBLIC)
+            if column.name != sensitive_name and column.name in column_names
         ]
-        guess = guess.with_telling(find_predictive_columns(rows, others, about), about, is_sure=bool(sensitive))
+        guess = guess.mark_predictive(
+            find_predictive_columns(rows, others, sensitive_name), sensitive_name, is_sure=bool(sensitive)
+        )
     return guess

@@ -13,11 +13,18 @@ from sfumato._evidence import Dossier, audit_release
 from sfumato._query.answer import Answer
 from sfumato._query.query_limits import DEFAULT_SECONDS
 from sfumato._query.release import Release
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
-from sfumato._report import AskPage, Certificate, ask_page, check_place, report_page, save
-from sfumato._report import certificate as certify
-from sfumato._report.html_page import HOLDER
-from sfumato._report.question_page.page_file import LARGEST
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._report import (
+    Certificate,
+    QuestionPage,
+    check_place,
+    make_audit_page,
+    make_certificate,
+    make_question_page,
+    save,
+)
+from sfumato._report.html_page import DEFAULT_DECIDER
+from sfumato._report.question_page.page_file import MAX_MEGABYTES
 from sfumato._request.hierarchy import Hierarchy
 
 
@@ -26,18 +33,18 @@ def info(release: str | Path | Release) -> dict[str, Any]:
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest = opened.manifest
     return {
-        **manifest.about.to_json(),
-        **({"columns": dict(manifest.about.columns)} if manifest.about.columns else {}),
+        **manifest.description.to_json(),
+        **({"columns": dict(manifest.description.columns)} if manifest.description.columns else {}),
         "rows": opened.rows,
         "mechanism": manifest.mechanism_name,
         "guarantee": manifest.mechanism.guarantee,
         "sensitive": manifest.sensitive_name,
-        "persons": None if manifest.persons is None else manifest.persons.to_json(),
-        "counted": manifest.counted,
-        "public": list(manifest.public),
+        "persons": None if manifest.person_check is None else manifest.person_check.to_json(),
+        "counted": manifest.count_unit,
+        "public": list(manifest.public_columns),
         "values": {name: values_to_json(values) for name, values in opened.values.items()},
-        "published_at": dict(manifest.published_at),
-        "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
+        "published_at": dict(manifest.published_levels),
+        "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.upper_levels.items()},
         "fit_to_publish": not manifest.is_test,
         "methods": list(opened.methods),
         "design": manifest.design.to_json(),
@@ -78,16 +85,16 @@ def certificate(
     release: str | Path,
     out: str | Path | None = None,
     *,
-    decider: str = HOLDER,
+    decider: str = DEFAULT_DECIDER,
     on: date | None = None,
     force: bool = False,
 ) -> Certificate:
-    """Verify a release and certify it on one page that may be passed on; with `out`, write the page."""
+    """Verify a release and make_certificate it on one page that may be passed on; with `out`, write the page."""
     if out is not None:
         check_place(Path(out), force=force)
-    certified = certify(release, on or date.today(), decider)
+    certified = make_certificate(release, on or date.today(), decider)
     if out is not None:
-        save(certified.page(), Path(out), force=force)
+        save(certified.to_page(), Path(out), force=force)
     return certified
 
 
@@ -96,13 +103,13 @@ def page(  # noqa: PLR0913 - the options of the command
     out: str | Path,
     *,
     title: str | None = None,
-    megabytes: float = LARGEST,
+    megabytes: float = MAX_MEGABYTES,
     force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> AskPage:
+) -> QuestionPage:
     """Write one HTML file that answers questions about a release with error bars, in any browser and offline."""
     check_place(Path(out), force=force)
-    document = ask_page(release, title=title, largest=megabytes, progress=progress)
+    document = make_question_page(release, title=title, max_megabytes=megabytes, progress=progress)
     save(document, Path(out), force=force)
     return document
 
@@ -119,7 +126,7 @@ def audit(  # noqa: PLR0913 - the options of the command
     questions: Sequence[str] = (),
     seed: int | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
-    read: ReadOptions = AS_USUAL,
+    read: ReadOptions = DEFAULT_READ_OPTIONS,
     on: date | None = None,
     force: bool = False,
     command: str = "",
@@ -136,7 +143,7 @@ def audit(  # noqa: PLR0913 - the options of the command
     dossier = audit_release(
         release,
         original,
-        on=on or date.today(),
+        report_date=on or date.today(),
         plan_file=plan_file,
         second=second,
         population=population,
@@ -149,5 +156,5 @@ def audit(  # noqa: PLR0913 - the options of the command
         progress=progress,
     )
     if out is not None:
-        save(report_page(dossier), Path(out), force=force)
+        save(make_audit_page(dossier), Path(out), force=force)
     return dossier

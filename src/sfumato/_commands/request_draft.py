@@ -40,7 +40,7 @@ ABOUT = """
 How {table} is to be published. sfumato init wrote this from a first look at the table: all of it is guessed, so check
 it. It names columns, and holds no value and no count of the table.
 """
-READING = """
+HOW_TO_READ = """
 Lines that begin with "#" do nothing. What only you can decide is marked DECIDE: read what it says, take the "# " away
 from a line below it, and put in what is right for your table.
 """
@@ -99,7 +99,9 @@ PLAN_FILE = """
 A private file that keeps the key of the release. Publishing the same table again with it repeats the same release; a
 second, different one would weaken the protection. Keep it where nobody else can read it.
 """
-THEN = "then look at what would be published, and how accurate counts would be (this writes nothing), and publish:"
+NEXT_STEPS = (
+    "then look at what would be published, and how accurate counts would be (this writes nothing), and publish:"
+)
 
 
 # ------------------------------------------------------------------------------------------------------------- the file
@@ -110,7 +112,7 @@ class Draft:
     """A request file to be completed."""
 
     text: str
-    open: tuple[str, ...]
+    open_decisions: tuple[str, ...]
     """What is left to decide, in words."""
 
 
@@ -121,27 +123,32 @@ def draft(
     names = [column.name for column in guess.columns]
     if unknown := next((name for name in sensitive if name not in names), None):
         raise SchemaError(f"the table has no column {unknown!r}; it has {', '.join(map(repr, names))}.")
-    writer = _Writer(guess, tuple(sensitive))
+    writer = _DraftWriter(guess, tuple(sensitive))
     read_as = [f"encoding = {quote_toml(encoding)}"] if encoding != "utf-8" else []
     if guess.decimal != POINT:
-        read_as += [*remark(DECIMAL), f"decimal = {quote_toml(guess.decimal)}"]
+        read_as += [*format_remark(DECIMAL), f"decimal = {quote_toml(guess.decimal)}"]
     parts = [
-        [*remark(ABOUT, table=quote_toml(_name(table))), "#", *remark(READING), *remark(OPTIONS)],
-        ["[table]", f"path = {quote_toml(format_table_path(table, target))}", *read_as, *writer.missing()],
-        ["[columns]", *writer.sensitive_column()],
-        writer.person(),
-        writer.left_out(),
-        [*remark(PUBLIC), *list_columns(writer.of(Role.PUBLIC), "#   ", "")],
-        writer.bins(),
-        ["[domains]", *remark(DOMAINS), f'# {format_key(writer.example)} = "values.txt"'],
-        ["[promise]", *remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
-        ["[output]", *remark(PLAN_FILE), '# plan_file = "private.plan"'],
+        [
+            *format_remark(ABOUT, table=quote_toml(_get_short_name(table))),
+            "#",
+            *format_remark(HOW_TO_READ),
+            *format_remark(OPTIONS),
+        ],
+        ["[table]", f"path = {quote_toml(format_table_path(table, target))}", *read_as, *writer.write_missing()],
+        ["[columns]", *writer.write_sensitive()],
+        writer.write_person(),
+        writer.write_dropped(),
+        [*format_remark(PUBLIC), *list_columns(writer.select_columns(Role.PUBLIC), "#   ", "")],
+        writer.write_ranges(),
+        ["[domains]", *format_remark(DOMAINS), f'# {format_key(writer.example_column)} = "values.txt"'],
+        ["[promise]", *format_remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
+        ["[output]", *format_remark(PLAN_FILE), '# plan_file = "private.plan"'],
     ]
-    decisions = (*writer.open, "how much anybody may learn (prior and posterior)")
+    decisions = (*writer.open_decisions, "how much anybody may learn (prior and posterior)")
     name = escape_unprintable(shlex.quote(target.name))
     steps = [f"#   {number}. {decision}" for number, decision in enumerate(decisions, 1)]
     commands = [f"#   sfumato plan {name}", f"#   sfumato publish {name} --out release"]
-    parts.append(["# What to do next: decide", *steps, *remark(THEN), *commands])
+    parts.append(["# What to do next: decide", *steps, *format_remark(NEXT_STEPS), *commands])
     return Draft("\n\n".join("\n".join(part) for part in parts if part) + "\n", decisions)
 
 
@@ -159,8 +166,8 @@ def check_place(target: Path, *, force: bool) -> None:
 
 def quote_toml(text: str) -> str:
     """A text as TOML writes it; nothing in it ends its line or steers a terminal."""
-    written = json.dumps(text, ensure_ascii=False)
-    return UNPRINTABLE.sub(lambda match: f"\\U{ord(match[0]):08X}", written)
+    quoted_text = json.dumps(text, ensure_ascii=False)
+    return UNPRINTABLE.sub(lambda match: f"\\U{ord(match[0]):08X}", quoted_text)
 
 
 def format_key(name: str) -> str:
@@ -178,12 +185,16 @@ def format_table_path(table: str, target: Path) -> str:
     return bare if "://" in bare or os.path.isabs(bare) else os.path.relpath(bare, target.parent)
 
 
-def _name(table: str) -> str:
+def _get_short_name(table: str) -> str:
     """What a table is called for short."""
-    return Path(table).name if find_reader_of_address(table) is None else tables_in_files.split(table)[1] or table
+    return (
+        Path(table).name
+        if find_reader_of_address(table) is None
+        else tables_in_files.split_table_name(table)[1] or table
+    )
 
 
-def remark(text: str, **values: str) -> list[str]:
+def format_remark(text: str, **values: str) -> list[str]:
     """A paragraph of comment."""
     lines = textwrap.wrap(text.strip().format(**values), WIDTH, break_on_hyphens=False, break_long_words=False)
     return [f"# {line}" for line in lines]
@@ -202,83 +213,99 @@ def list_columns(columns: Sequence[ColumnGuess], before: str, after: str) -> Ite
         yield add_remarks(f"{name:{width}}", column)
 
 
-class _Writer:
+class _DraftWriter:
     """Writes what follows from the guesses, and gathers what is left to decide."""
 
     def __init__(self, guess: TableGuess, sensitive: tuple[str, ...]) -> None:
         self.guess = guess
         self.sensitive = sensitive
-        self.open: list[str] = []
-        self.columns = [each for each in guess.columns if each.name not in sensitive]
-        likely = [each for each in self.of(Role.PUBLIC, Role.DROPPED) if each.may_be_sensitive]
-        self.likely = [each.name for each in sorted(likely, key=lambda each: each.role is Role.DROPPED)][:MOST_LIKELY]
-        self.example = next(iter((*sensitive, *self.likely)), ANY_COLUMN)
+        self.open_decisions: list[str] = []
+        self.columns = [column for column in guess.columns if column.name not in sensitive]
+        candidates = [column for column in self.select_columns(Role.PUBLIC, Role.DROPPED) if column.may_be_sensitive]
+        self.likely_columns = [
+            column.name for column in sorted(candidates, key=lambda column: column.role is Role.DROPPED)
+        ][:MOST_LIKELY]
+        self.example_column = next(iter((*sensitive, *self.likely_columns)), ANY_COLUMN)
 
-    def of(self, *roles: Role) -> list[ColumnGuess]:
+    def select_columns(self, *roles: Role) -> list[ColumnGuess]:
         """The columns that may have one of some roles, beside those that are known to be sensitive."""
         return [column for column in self.columns if column.role in roles]
 
-    def missing(self) -> list[str]:
+    def write_missing(self) -> list[str]:
         """What stands for a missing value."""
-        sure, doubtful = ([quote_toml(text) for text in texts] for texts in (self.guess.missing, self.guess.doubtful))
-        lines = ["", *remark(MISSING), f"missing = [{', '.join(sure)}]"] if sure else []
-        if doubtful:
-            instead = " instead of the one above" if sure else ""
-            lines += ["", *remark(DOUBTFUL, found=", ".join(doubtful), instead=instead)]
-            lines.append(f"# missing = [{', '.join([*sure, *doubtful])}]")
+        sure_texts, doubtful_texts = (
+            [quote_toml(text) for text in texts] for texts in (self.guess.missing_markers, self.guess.doubtful_markers)
+        )
+        lines = ["", *format_remark(MISSING), f"missing = [{', '.join(sure_texts)}]"] if sure_texts else []
+        if doubtful_texts:
+            instead = " instead of the one above" if sure_texts else ""
+            lines += ["", *format_remark(DOUBTFUL, found=", ".join(doubtful_texts), instead=instead)]
+            lines.append(f"# missing = [{', '.join([*sure_texts, *doubtful_texts])}]")
         return lines
 
-    def sensitive_column(self) -> list[str]:
+    def write_sensitive(self) -> list[str]:
         """What is protected."""
         if self.sensitive:
-            named = [column for column in self.guess.columns if column.name in self.sensitive]
-            return ["# Protected:", "sensitive = [", *list_columns(named, "    ", ","), "]"]
-        self.open.append("which column is sensitive")
-        likely = f" By its name, it may be {' or '.join(map(quote_toml, self.likely))}." if self.likely else ""
-        return [*remark(SENSITIVE, likely=likely), f"# sensitive = {quote_toml(self.example)}"]
+            sensitive_guesses = [column for column in self.guess.columns if column.name in self.sensitive]
+            return ["# Protected:", "sensitive = [", *list_columns(sensitive_guesses, "    ", ","), "]"]
+        self.open_decisions.append("which column is sensitive")
+        likely = (
+            f" By its name, it may be {' or '.join(map(quote_toml, self.likely_columns))}."
+            if self.likely_columns
+            else ""
+        )
+        return [*format_remark(SENSITIVE, likely=likely), f"# sensitive = {quote_toml(self.example_column)}"]
 
-    def person(self) -> list[str]:
+    def write_person(self) -> list[str]:
         """Whose row it is, and what is done with several rows of a person."""
-        person = next(iter(self.of(Role.PERSON)), None)
+        person = next(iter(self.select_columns(Role.PERSON)), None)
         if person is None:
-            self.open.append("which column says whose row it is")
-            likely = [each.name for each in self.guess.columns if each.may_be_person] or [ANY_COLUMN]
-            return [*remark(ANY_PERSON), *(f"# person = {quote_toml(name)}" for name in likely[:MOST_LIKELY])]
-        lines = [*remark(PERSON), add_remarks(f"person = {quote_toml(person.name)}", person)]
-        if not person.repeats:
+            self.open_decisions.append("which column says whose row it is")
+            likely = [column.name for column in self.guess.columns if column.may_be_person] or [ANY_COLUMN]
+            return [*format_remark(ANY_PERSON), *(f"# person = {quote_toml(name)}" for name in likely[:MOST_LIKELY])]
+        lines = [*format_remark(PERSON), add_remarks(f"person = {quote_toml(person.name)}", person)]
+        if not person.has_repeats:
             return lines
-        self.open.append("what is done with several rows of a person")
-        ordered = [each for each in self.of(Role.IDENTIFIER, Role.DROPPED, Role.PUBLIC) if each.is_ordered]
+        self.open_decisions.append("what is done with several rows of a person")
+        ordered = [
+            column for column in self.select_columns(Role.IDENTIFIER, Role.DROPPED, Role.PUBLIC) if column.is_ordered
+        ]
         # A time if there is one; else a number that counts cases, before one that measures something.
-        first = min(ordered, key=lambda each: (not each.is_time, each.role is not Role.IDENTIFIER), default=None)
+        first = min(ordered, key=lambda column: (not column.is_time, column.role is not Role.IDENTIFIER), default=None)
         order = first.name if first else ANY_COLUMN
         return [
-            *(*lines, "", *remark(SEVERAL_ROWS)),
+            *(*lines, "", *format_remark(SEVERAL_ROWS)),
             f"# one_row = {quote_toml(f'first:{order}')}",
             f"# one_row = {quote_toml(f'last:{order}')}",
             '# one_row = "random"',
             *("# rows_per_person = 2  # and the next line", '# surplus = "drop"'),
         ]
 
-    def left_out(self) -> list[str]:
+    def write_dropped(self) -> list[str]:
         """Columns that are not published."""
         lines: list[str] = []
         for name, explanation, role in (("identifier", IDENTIFIER, Role.IDENTIFIER), ("drop", DROPPED, Role.DROPPED)):
-            if columns := self.of(role):
+            if columns := self.select_columns(role):
                 lines += [
                     *([""] if lines else []),
-                    *remark(explanation),
+                    *format_remark(explanation),
                     f"{name} = [",
                     *list_columns(columns, "    ", ","),
                     "]",
                 ]
         return lines
 
-    def bins(self) -> list[str]:
+    def write_ranges(self) -> list[str]:
         """Ranges for numbers and dates."""
-        bin_lines = [
+        range_lines = [
             f"{format_key(column.name)} = [{', '.join(column.edges)}]" for column in self.guess.columns if column.edges
         ]
-        set_out = [f"{format_key(column.name)} = " for column in self.of(Role.PUBLIC) if column.is_ranged]
-        lines = [line if line.startswith(tuple(set_out)) else f"# {line}" for line in bin_lines]
-        return ["[bins]", *remark(BINS), *(remark(DAYS) if set_out else ()), *lines] if bin_lines else []
+        active_starts = [
+            f"{format_key(column.name)} = " for column in self.select_columns(Role.PUBLIC) if column.is_ranged
+        ]
+        lines = [line if line.startswith(tuple(active_starts)) else f"# {line}" for line in range_lines]
+        return (
+            ["[bins]", *format_remark(BINS), *(format_remark(DAYS) if active_starts else ()), *lines]
+            if range_lines
+            else []
+        )

@@ -13,14 +13,14 @@ from pathlib import Path
 from sfumato._comparison.comparison_baselines import Baseline, estimate_laplace_answers, redraw_values
 from sfumato._comparison.comparison_outcome import Comparison, Contender
 from sfumato._comparison.matching_criteria import Aim, SameError, SameGain, SamePosterior, list_bounds_around
-from sfumato._comparison.mechanism_trial import ATTACKERS, Rehearsal, Trial, plan_trial, run_attack, select_options
+from sfumato._comparison.mechanism_trial import ATTACKERS, Trial, TrialTable, plan_trial, run_attack, select_options
 from sfumato._comparison.published_size import measure_record_bytes
 from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._engines.engine import Engine
 from sfumato._engines.spark_engine import choose_engine
 from sfumato._planning.mechanism_choice import AUTO
-from sfumato._profile.table_scan import Survey
-from sfumato._publication_plan import Outlook, Request, check_publishable, open_table, survey_table
+from sfumato._profile.table_scan import TableScan
+from sfumato._publication_plan import PublicationPlan, Request, check_publishable, open_table, survey_table
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
@@ -33,7 +33,7 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 USUAL_COUNT = 1000
-POINTS = (0.5, 1.5)
+CURVE_EXPONENTS = (0.5, 1.5)
 """A curve has the bound itself and these powers of its odds: three points, before a picture is drawn."""
 SEED_BITS = 128
 ALL_COLUMNS = "P"
@@ -68,7 +68,7 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
 
 def compare_survey(  # noqa: PLR0913 - the same
     request: Request,
-    survey: Survey,
+    survey: TableScan,
     aim: Aim | None = None,
     *,
     attacker: str = ALL_COLUMNS,
@@ -77,19 +77,19 @@ def compare_survey(  # noqa: PLR0913 - the same
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
     """The same for a table that was read before; at the posterior of the request unless something else is aimed at."""
-    bound = request.spec.resolved(survey.histogram).one_bound(survey.histogram)
+    bound = request.spec.resolve(survey.histogram).find_common_bound(survey.histogram)
     if bound is None:
         raise SpecError(
             "this request has no one posterior at which mechanisms could be compared: its values have limits of their "
             "own, or one that a value exceeds by its share; ask for --prior and --posterior instead."
         )
-    stage = Rehearsal.of(survey, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
+    trial_table = TrialTable.of(survey, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
     letter = attacker.strip().upper()
     if letter not in ATTACKERS:
         raise SpecError(f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.")
     size = choose_usual_count(survey.histogram) if at is None else at
-    trials = Trials(request, stage, letter, size, {})
-    predictive_columns = measure_predictions(stage.aims, request.accept_telling)
+    trials = TrialCache(request, trial_table, letter, size, {})
+    predictive_columns = measure_predictions(trial_table.targets, request.accept_telling)
     total, contenders = len(REGISTRY), []
     for done, mechanism in enumerate(REGISTRY.values()):
         progress(done, total)
@@ -100,18 +100,18 @@ def compare_survey(  # noqa: PLR0913 - the same
         )
     progress(total, total)
     comparison = Comparison(
-        asked=request.spec.sentence,
+        request_sentence=request.spec.sentence,
         bound=bound,
         guarantee=find_required_guarantee(request, survey.histogram),
-        named=None if request.mechanism == AUTO else request.mechanism,
+        named_mechanism=None if request.mechanism == AUTO else request.mechanism,
         aim=aim or SamePosterior(bound.posterior),
         attacker=letter,
-        at=size,
-        records=stage.sample.records,
+        count_size=size,
+        records=trial_table.sample.records,
         total=survey.histogram.total,
         contenders=tuple(contenders),
     )
-    return replace(comparison, baselines=_list_baselines(comparison, stage))
+    return replace(comparison, baselines=_list_baselines(comparison, trial_table))
 
 
 def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at: int | None) -> Aim | None:
@@ -135,9 +135,9 @@ def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at
 
 def choose_usual_count(histogram: Histogram) -> int:
     """A count whose error is told: a thousand, or about as many as the most frequent value has, if that is less."""
-    most = max(histogram.counts)
-    digit = int(10 ** (len(str(most)) - 1))
-    return min(USUAL_COUNT, most // digit * digit)
+    largest_count = max(histogram.counts)
+    digit = int(10 ** (len(str(largest_count)) - 1))
+    return min(USUAL_COUNT, largest_count // digit * digit)
 
 
 def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee:
@@ -146,101 +146,116 @@ def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee
         return Guarantee(request.guarantee)
     if request.mechanism != AUTO:
         return REGISTRY[request.mechanism].guarantee
-    spec = request.spec.resolved(histogram)
+    spec = request.spec.resolve(histogram)
     guarantees = [
-        item.guarantee for name, item in REGISTRY.items() if name not in REGISTRY.added and item.adapt_request(spec)
+        item.guarantee
+        for name, item in REGISTRY.items()
+        if name not in REGISTRY.added_names and item.adapt_request(spec)
     ]
-    taken = [item for item in guarantees if item is not Guarantee.MARGINAL_PRIOR]  # that one must be asked for
-    return next(item for item in taken if not any(other.is_weaker_than(item) for other in taken))
+    # That one must be asked for.
+    default_guarantees = [item for item in guarantees if item is not Guarantee.MARGINAL_PRIOR]
+    return next(
+        item for item in default_guarantees if not any(other.is_weaker_than(item) for other in default_guarantees)
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Trials:
+class TrialCache:
     """Every trial that was made, so that none is made twice."""
 
     request: Request
-    stage: Rehearsal
+    trial_table: TrialTable
     letter: str
-    at: int
-    made: dict[tuple[str, str, bool], Trial]
+    count_size: int
+    trials_by_key: dict[tuple[str, str, bool], Trial]
 
-    def planned(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
+    def plan(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
         """A mechanism at a bound, without attackers."""
-        return self._remembered(mechanism, bound, False, lambda: plan_trial(mechanism, bound, *self._at))
+        return self._look_up_or_make(
+            mechanism, bound, False, lambda: plan_trial(mechanism, bound, *self._plan_arguments)
+        )
 
-    def attacked(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
+    def attack(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
         """The same with what the attacker finds."""
-        return self._remembered(mechanism, bound, True, lambda: self._attacked(self.planned(mechanism, bound)))
+        return self._look_up_or_make(mechanism, bound, True, lambda: self._attack_trial(self.plan(mechanism, bound)))
 
-    def ladder(self, trial: Trial) -> tuple[dict[str, Attack], float | None]:
+    def run_all_attackers(self, trial: Trial) -> tuple[dict[str, Attack], float | None]:
         """What all attackers find, by their letters; and how many bytes a record takes."""
         try:
-            chosen = self.stage.chosen(trial, select_options(trial.mechanism, self.request))
+            chosen = self.trial_table.make_plan(trial, select_options(trial.mechanism, self.request))
         except InfeasibleError:
             return {}, None
-        scenes = self.stage.scenes(chosen)
+        setups = self.trial_table.make_setups(chosen)
         attacks = {
-            letter: trial.attack if letter == self.letter and trial.attack else run_attack(scenes, letter)
+            letter: trial.attack if letter == self.letter and trial.attack else run_attack(setups, letter)
             for letter in ATTACKERS
         }
-        return attacks, measure_record_bytes(chosen, self.stage)
+        return attacks, measure_record_bytes(chosen, self.trial_table)
 
     @property
-    def _at(self) -> tuple[Request, Rehearsal, int]:
-        return self.request, self.stage, self.at
+    def _plan_arguments(self) -> tuple[Request, TrialTable, int]:
+        return self.request, self.trial_table, self.count_size
 
-    def _attacked(self, trial: Trial) -> Trial:
-        if trial.chosen is None:
+    def _attack_trial(self, trial: Trial) -> Trial:
+        if trial.chosen_plan is None:
             return trial
         try:
-            chosen = self.stage.chosen(trial, select_options(trial.mechanism, self.request))
+            chosen = self.trial_table.make_plan(trial, select_options(trial.mechanism, self.request))
         except InfeasibleError:  # of fewer records there is none
             return trial
-        return replace(trial, attack=run_attack(self.stage.scenes(chosen), self.letter))
+        return replace(trial, attack=run_attack(self.trial_table.make_setups(chosen), self.letter))
 
-    def _remembered(
+    def _look_up_or_make(
         self, mechanism: AnyMechanism, bound: BreachBound, with_attack: bool, make: Callable[[], Trial]
     ) -> Trial:
         """What was found before for the same request of a mechanism: several posteriors may come to the same."""
         comparability = mechanism.comparability
-        spec = None if comparability is None else comparability.match_posterior(bound, self.stage.histogram.values)
-        key = (mechanism.name, f"{bound.posterior}" if spec is None else spec.brief, with_attack)
-        if key not in self.made:
-            self.made[key] = make()
-        return replace(self.made[key], bound=bound)
+        spec = (
+            None if comparability is None else comparability.match_posterior(bound, self.trial_table.histogram.values)
+        )
+        key = (mechanism.name, f"{bound.posterior}" if spec is None else spec.summary, with_attack)
+        if key not in self.trials_by_key:
+            self.trials_by_key[key] = make()
+        return replace(self.trials_by_key[key], bound=bound)
 
 
 def _evaluate_mechanism(
     mechanism: AnyMechanism,
     bound: BreachBound,
     aim: Aim,
-    trials: Trials,
-    survey_results: tuple[Survey, Sequence[ColumnPrediction]],
+    trials: TrialCache,
+    survey_results: tuple[TableScan, Sequence[ColumnPrediction]],
 ) -> Contender:
     """One mechanism: where it meets the aim, its curve around that, and what all attackers find there."""
-    planned, tried = partial(trials.planned, mechanism), partial(trials.attacked, mechanism)
-    proposed = aim.reached(bound, planned, tried)
-    if proposed.chosen is None or proposed.spec is None:
-        return Contender(mechanism, proposed)
-    for item in list_bounds_around(proposed.bound, POINTS):
-        tried(item)
-    curve = [item for (name, _, is_tried), item in trials.made.items() if name == mechanism.name and is_tried]
-    attacks, size = trials.ladder(proposed)
+    plan_at, attack_at = partial(trials.plan, mechanism), partial(trials.attack, mechanism)
+    matched_trial = aim.find_trial(bound, plan_at, attack_at)
+    if matched_trial.chosen_plan is None or matched_trial.spec is None:
+        return Contender(mechanism, matched_trial)
+    for item in list_bounds_around(matched_trial.bound, CURVE_EXPONENTS):
+        attack_at(item)
+    curve = [
+        item for (name, _, is_attacked), item in trials.trials_by_key.items() if name == mechanism.name and is_attacked
+    ]
+    attacks, size = trials.run_all_attackers(matched_trial)
     survey, predictive_columns = survey_results
-    outlook = Outlook(proposed.chosen, tuple(attacks.values()), None, (), tuple(predictive_columns))
-    stop = ""
+    outlook = PublicationPlan(matched_trial.chosen_plan, tuple(attacks.values()), None, (), tuple(predictive_columns))
+    stop_reason = ""
     try:
-        check_publishable(replace(trials.request, spec=proposed.spec, mechanism=mechanism.name), survey, outlook)
+        check_publishable(replace(trials.request, spec=matched_trial.spec, mechanism=mechanism.name), survey, outlook)
     except InfeasibleError as error:
-        stop = str(error)
-    ordered = sorted((item for item in curve if item.chosen is not None), key=lambda item: item.bound.posterior)
-    return Contender(mechanism, proposed, tuple(ordered), attacks, stop, size)
+        stop_reason = str(error)
+    ordered = sorted((item for item in curve if item.chosen_plan is not None), key=lambda item: item.bound.posterior)
+    return Contender(mechanism, matched_trial, tuple(ordered), attacks, stop_reason, size)
 
 
-def _list_baselines(comparison: Comparison, stage: Rehearsal) -> tuple[Baseline, ...]:
+def _list_baselines(comparison: Comparison, trial_table: TrialTable) -> tuple[Baseline, ...]:
     """What else could be done, where it applies."""
-    best = comparison.recommended
-    beside = None if best is None or not best.proposed.error else (best.mechanism.name, best.proposed.error)
-    bound = comparison.bound if best is None else best.proposed.bound
-    redrawn = redraw_values(stage.sample, stage.histogram, comparison.at)
-    return tuple(chain([] if redrawn is None else [redrawn], [estimate_laplace_answers(bound, comparison.at, beside)]))
+    best = comparison.recommended_contender
+    best_error = None if best is None or not best.trial.error else (best.mechanism.name, best.trial.error)
+    bound = comparison.bound if best is None else best.trial.bound
+    redrawn = redraw_values(trial_table.sample, trial_table.histogram, comparison.count_size)
+    return tuple(
+        chain(
+            [] if redrawn is None else [redrawn], [estimate_laplace_answers(bound, comparison.count_size, best_error)]
+        )
+    )

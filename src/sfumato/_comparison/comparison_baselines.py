@@ -15,7 +15,7 @@ from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences
 from sfumato.errors import SpecError
 
-AROUND = 2.0
+SIZE_FACTOR = 2.0
 """Counts from half of a size to twice as much are taken as counts of that size."""
 MOST_HEIGHT = 1000
 """Columns of more values have hardly a count of any size."""
@@ -34,11 +34,11 @@ class Baseline:
     """The standard error of a count of the size in question, divided by the count."""
     gain: float | None
     """What an attacker gains; None where nothing is shown of a person."""
-    words: str
+    description: str
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        return {"name": self.name, "relative_error": self.error, "gain": self.gain, "words": self.words}
+        return {"name": self.name, "relative_error": self.error, "gain": self.gain, "words": self.description}
 
 
 def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | None:
@@ -55,9 +55,9 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
             continue
         value_counts = np.asarray(count_cooccurrences(codes, sample.sensitive, size)[0]) * (total / sample.records)
         expected = value_counts.sum(axis=1, keepdims=True) * shares
-        near = (value_counts >= at / AROUND) & (value_counts < at * AROUND)
+        is_near = (value_counts >= at / SIZE_FACTOR) & (value_counts < at * SIZE_FACTOR)
         squares = (expected - value_counts) ** 2 + expected * (1 - shares)
-        errors.append(np.sqrt(squares[near]) / value_counts[near])
+        errors.append(np.sqrt(squares[is_near]) / value_counts[is_near])
     if not errors or not sum(map(len, errors)):
         return None
     error = float(np.concatenate(errors).mean())
@@ -82,7 +82,7 @@ def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, flo
 
     Beside a mechanism with its error it is told from how many answers on the mechanism is closer.
     """
-    epsilon = math.log(bound.whole)
+    epsilon = math.log(bound.person_amplification)
     noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
     sentence = (
         "no table is published: each count is answered with Laplace noise of its own. One answer, moving odds by as "

@@ -24,7 +24,7 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 SAME_ERROR, SAME_GAIN = 0.02, 0.005
 """Errors that differ by less than this part, and gains by less than this, are the same."""
 NO_BOUND = "none"
-POSSIBLE = "could be taken too"
+ALTERNATIVE = "could be taken too"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,57 +32,57 @@ class Contender:
     """One mechanism, where it meets the aim. Secret."""
 
     mechanism: AnyMechanism
-    proposed: Trial
+    trial: Trial
     """Where it meets the aim; without a plan, and with a reason, where it does not."""
     curve: tuple[Trial, ...] = ()
     """The same mechanism at several posteriors, from small to large."""
     attacks: Mapping[str, Attack] = field(default_factory=dict)
     """What attackers find, by their letters."""
-    stop: str = ""
+    stop_reason: str = ""
     """Why publishing it would stop, where it would."""
-    bytes: float | None = None
+    record_bytes: float | None = None
     """How much room what is protected takes, for each record."""
 
     @property
     def is_possible(self) -> bool:
         """Whether there is a plan."""
-        return self.proposed.chosen is not None
+        return self.trial.chosen_plan is not None
 
     @property
-    def why_not(self) -> str:
+    def exclusion_reason(self) -> str:
         """Why it cannot be taken, where it cannot: in few words, without what could be done about it."""
-        if self.is_possible and not self.stop:
+        if self.is_possible and not self.stop_reason:
             return ""
-        return re.split(r"[;:] ", self.stop or self.proposed.refusal, maxsplit=1)[0].removesuffix(".")
+        return re.split(r"[;:] ", self.stop_reason or self.trial.refusal, maxsplit=1)[0].removesuffix(".")
 
-    def proved(self, letter: str) -> str:
+    def describe_bound(self, letter: str) -> str:
         """What is proved of an attacker: how far odds rise at most, or a belief; or that nothing is. Never measured."""
-        trial, guarantee = self.proposed, self.mechanism.guarantee
-        if trial.chosen is None or trial.spec is None:
+        trial, guarantee = self.trial, self.mechanism.guarantee
+        if trial.chosen_plan is None or trial.spec is None:
             return NO_BOUND
         if guarantee.is_for_everybody:
-            return f"\u00d7{format_quantity(float(trial.bound.whole))}"
+            return f"\u00d7{format_quantity(float(trial.bound.person_amplification))}"
         if letter != "F":
             return NO_BOUND
-        return f"\u2264 {max(trial.spec.limits(trial.chosen.histogram.values))}"
+        return f"\u2264 {max(trial.spec.list_limits(trial.chosen_plan.histogram.values))}"
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Every mechanism at one aim. Secret: it shows counts, and what can be learned about people."""
 
-    asked: str
+    request_sentence: str
     """The request, in plain words."""
     bound: BreachBound
     """The bound that was asked for, or the one that asks for as much."""
     guarantee: Guarantee
     """Against whom it was asked to hold."""
-    named: str | None
+    named_mechanism: str | None
     """The mechanism that the request names, if it does."""
     aim: Aim
     attacker: str
     """The letter of the attacker that gains are told of."""
-    at: int
+    count_size: int
     """The count whose error is told."""
     records: int
     """How many records attackers were let at."""
@@ -91,52 +91,57 @@ class Comparison:
     baselines: tuple[Baseline, ...] = ()
 
     @property
-    def possible(self) -> tuple[Contender, ...]:
+    def possible_contenders(self) -> tuple[Contender, ...]:
         """Those that have a plan; the recommended one first, then as strong ones, the least error first."""
 
-        def rank(each: Contender) -> tuple[Any, ...]:
-            is_last = each.proposed.error is None
-            return each is not self.recommended, self.is_weaker(each.proposed), is_last, each.proposed.error or 0.0
+        def rank(candidate: Contender) -> tuple[Any, ...]:
+            is_last = candidate.trial.error is None
+            return (
+                candidate is not self.recommended_contender,
+                self.is_weaker(candidate.trial),
+                is_last,
+                candidate.trial.error or 0.0,
+            )
 
         return tuple(sorted((contender for contender in self.contenders if contender.is_possible), key=rank))
 
     def is_weaker(self, trial: Trial) -> bool:
         """Whether a trial promises less than was asked for: against fewer people, or more of a rise."""
-        less = trial.mechanism.guarantee.is_weaker_than(self.guarantee)
-        return less or trial.bound.amplification > self.bound.amplification
+        is_less_general = trial.mechanism.guarantee.is_weaker_than(self.guarantee)
+        return is_less_general or trial.bound.amplification > self.bound.amplification
 
-    def standing(self, each: Contender) -> str:
+    def describe_standing(self, contender: Contender) -> str:
         """What to know of a mechanism before its numbers are read, in few words."""
-        if each is self.recommended:
+        if contender is self.recommended_contender:
             return "recommended"
-        if each.stop:
+        if contender.stop_reason:
             return "publishing would stop"
-        return "promises less than was asked for" if self.is_weaker(each.proposed) else POSSIBLE
+        return "promises less than was asked for" if self.is_weaker(contender.trial) else ALTERNATIVE
 
     @property
-    def recommended(self) -> Contender | None:
+    def recommended_contender(self) -> Contender | None:
         """Of those that promise what was asked for, the one of the least error; or of the least gain at one error."""
-        able = [
+        eligible = [
             contender
             for contender in self.contenders
             if contender.is_possible
-            and not contender.stop
-            and not self.is_weaker(contender.proposed)
-            and contender.proposed.error is not None
-            and contender.proposed.gain is not None
+            and not contender.stop_reason
+            and not self.is_weaker(contender.trial)
+            and contender.trial.error is not None
+            and contender.trial.gain is not None
         ]
         by_gain = isinstance(self.aim, SameError)
         best: Contender | None = None
-        for contender in able:
-            if best is None or _is_better(contender.proposed, best.proposed, by_gain=by_gain):
+        for contender in eligible:
+            if best is None or _is_better(contender.trial, best.trial, by_gain=by_gain):
                 best = contender
         return best
 
     @property
-    def knows(self) -> str:
+    def knowledge(self) -> str:
         """What the attacker in question knows."""
         knowledge = [
-            contender.attacks[self.attacker].knows
+            contender.attacks[self.attacker].knowledge
             for contender in self.contenders
             if self.attacker in contender.attacks
         ]
@@ -149,17 +154,17 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        best = self.recommended
+        best = self.recommended_contender
         return {
             "asked": {
-                "sentence": self.asked,
+                "sentence": self.request_sentence,
                 "guarantee": self.guarantee,
-                "mechanism": self.named,
+                "mechanism": self.named_mechanism,
                 **self.bound.to_json(),
             },
-            "aim": self.aim.words,
-            "attacker": {"letter": self.attacker, "knows": self.knows},
-            "at": self.at,
+            "aim": self.aim.description,
+            "attacker": {"letter": self.attacker, "knows": self.knowledge},
+            "at": self.count_size,
             "records": self.records,
             "total": self.total,
             "recommended": None if best is None else best.mechanism.name,
@@ -181,50 +186,54 @@ def _is_better(one: Trial, other: Trial, *, by_gain: bool) -> bool:
 
 def _write_advice(comparison: Comparison) -> Sequence[str]:
     """Sentence by sentence."""
-    best, who = comparison.recommended, f"somebody who knows {comparison.knows}"
+    best, who = comparison.recommended_contender, f"somebody who knows {comparison.knowledge}"
     if best is None:
         return [
-            f"For {who}, nothing is recommended: at {comparison.aim.words}, no mechanism that can be published "
+            f"For {who}, nothing is recommended: at {comparison.aim.description}, no mechanism that can be published "
             f"promises as much as was asked for ({comparison.guarantee}, posterior {comparison.bound.posterior}), with "
             "an error and a gain that are known. Ask for less, coarsen public columns, or look at larger counts.",
             *_list_absent(comparison),
         ]
     attack = best.attacks[comparison.attacker]
-    right = None if attack.with_release is None else attack.with_release.right
+    right = None if attack.with_release is None else attack.with_release.success
     least = "gain" if isinstance(comparison.aim, SameError) else "error"
     sentences = [
-        f"For {who}, {best.mechanism.name} is recommended (at {comparison.aim.words}): of the mechanisms that "
-        f"promise as much as was asked for, it has the smallest {least}. Counts of {comparison.at:,} people are "
-        f"typically off by {format_relative_error(best.proposed.error)}, and this attacker guesses "
+        f"For {who}, {best.mechanism.name} is recommended (at {comparison.aim.description}): of the mechanisms that "
+        f"promise as much as was asked for, it has the smallest {least}. Counts of {comparison.count_size:,} people "
+        f"are typically off by {format_relative_error(best.trial.error)}, and this attacker guesses "
         f"{format_exact_percent(right)} of the people right with the release, "
-        f"{format_exact_percent(attack.without.right)} without it."
+        f"{format_exact_percent(attack.without_release.success)} without it."
     ]
-    others = [contender for contender in comparison.possible if contender is not best and not contender.stop]
-    strong = [contender for contender in others if not comparison.is_weaker(contender.proposed)]
-    kinder = [
-        contender for contender in strong if contender.proposed.gain is not None and _has_less_gain(contender, best)
+    others = [
+        contender for contender in comparison.possible_contenders if contender is not best and not contender.stop_reason
     ]
-    if kinder:
+    strong_contenders = [contender for contender in others if not comparison.is_weaker(contender.trial)]
+    safer_contenders = [
+        contender
+        for contender in strong_contenders
+        if contender.trial.gain is not None and _has_less_gain(contender, best)
+    ]
+    if safer_contenders:
         attack_text = (
-            f"{contender.mechanism.name} (gain {format_points(contender.proposed.gain)}, error "
-            f"{format_relative_error(contender.proposed.error)})"
-            for contender in kinder
+            f"{contender.mechanism.name} (gain {format_points(contender.trial.gain)}, error "
+            f"{format_relative_error(contender.trial.error)})"
+            for contender in safer_contenders
         )
         sentences.append(
             f"The attacker gains less with {_join_names(attack_text)}; {best.mechanism.name} has a gain of "
-            f"{_gain(best)}."
+            f"{_format_gain(best)}."
         )
-    weaker = [
+    weaker_names = [
         contender.mechanism.name
         for contender in others
-        if comparison.is_weaker(contender.proposed) and _has_less_error(contender, best)
+        if comparison.is_weaker(contender.trial) and _has_less_error(contender, best)
     ]
-    if weaker:
-        verb = "promises" if len(weaker) == 1 else "promise"
-        have = "has a smaller error" if len(weaker) == 1 else "have smaller errors"
-        sentences.append(f"{_join_names(weaker)} {have}, and {verb} less than was asked for.")
-    if comparison.named is not None and comparison.named != best.mechanism.name:
-        sentences.append(f"The request names {comparison.named}.")
+    if weaker_names:
+        verb = "promises" if len(weaker_names) == 1 else "promise"
+        have = "has a smaller error" if len(weaker_names) == 1 else "have smaller errors"
+        sentences.append(f"{_join_names(weaker_names)} {have}, and {verb} less than was asked for.")
+    if comparison.named_mechanism is not None and comparison.named_mechanism != best.mechanism.name:
+        sentences.append(f"The request names {comparison.named_mechanism}.")
     sentences += _list_absent(comparison)
     sentences.append(
         "Other attackers may gain more; which gain is acceptable is for the holder of the table to decide."
@@ -234,30 +243,30 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
 
 def _list_absent(comparison: Comparison) -> list[str]:
     """Which mechanisms were not weighed, and why, so that nobody looks for one in vain."""
-    stopped = [
-        f"{contender.mechanism.name} ({contender.why_not})"
+    stopped_names = [
+        f"{contender.mechanism.name} ({contender.exclusion_reason})"
         for contender in comparison.contenders
-        if contender.is_possible and contender.stop
+        if contender.is_possible and contender.stop_reason
     ]
-    lacking = [
-        f"{contender.mechanism.name} ({contender.why_not})"
+    infeasible_names = [
+        f"{contender.mechanism.name} ({contender.exclusion_reason})"
         for contender in comparison.contenders
         if not contender.is_possible
     ]
-    sentences = [f"Publishing would stop with {_join_names(stopped)}."] if stopped else []
-    return [*sentences, *([f"Not possible here: {_join_names(lacking)}."] if lacking else [])]
+    sentences = [f"Publishing would stop with {_join_names(stopped_names)}."] if stopped_names else []
+    return [*sentences, *([f"Not possible here: {_join_names(infeasible_names)}."] if infeasible_names else [])]
 
 
 def _has_less_gain(one: Contender, other: Contender) -> bool:
-    return (one.proposed.gain or 0.0) < (other.proposed.gain or 0.0) - SAME_GAIN
+    return (one.trial.gain or 0.0) < (other.trial.gain or 0.0) - SAME_GAIN
 
 
 def _has_less_error(one: Contender, other: Contender) -> bool:
-    return one.proposed.error is not None and one.proposed.error < (other.proposed.error or 0.0)
+    return one.trial.error is not None and one.trial.error < (other.trial.error or 0.0)
 
 
-def _gain(contender: Contender) -> str:
-    return format_points(contender.proposed.gain)
+def _format_gain(contender: Contender) -> str:
+    return format_points(contender.trial.gain)
 
 
 def _join_names(names: Any) -> str:
@@ -266,31 +275,31 @@ def _join_names(names: Any) -> str:
 
 
 def _write_contender_json(comparison: Comparison, contender: Contender) -> dict[str, Any]:
-    trial, name = contender.proposed, contender.mechanism.name
+    trial, name = contender.trial, contender.mechanism.name
     contender_json = {"mechanism": name, "guarantee": contender.mechanism.guarantee, "possible": contender.is_possible}
-    if trial.chosen is None or trial.spec is None:
+    if trial.chosen_plan is None or trial.spec is None:
         return {**contender_json, "reason": trial.refusal}
     return {
         **contender_json,
         "weaker_than_asked": comparison.is_weaker(trial),
-        "would_stop": contender.stop or None,
-        "setting": trial.spec.brief,
+        "would_stop": contender.stop_reason or None,
+        "setting": trial.spec.summary,
         "posterior": str(trial.bound.posterior),
         "proved": {
             "sentence": contender.mechanism.guarantee.sentence,
-            "attackers": {letter: contender.proved(letter) for letter in contender.attacks},
+            "attackers": {letter: contender.describe_bound(letter) for letter in contender.attacks},
         },
         "measured": {letter: attack.to_json() for letter, attack in contender.attacks.items()},
         "cost": {
             "error_at": trial.error,
-            "relative_error": dict(trial.chosen.predicted),
-            "bytes_a_record": contender.bytes,
+            "relative_error": dict(trial.chosen_plan.predicted_errors),
+            "bytes_a_record": contender.record_bytes,
             "planning_seconds": round(trial.seconds, 3),
         },
         "curve": [
             {
                 "posterior": str(point.bound.posterior),
-                "setting": None if point.spec is None else point.spec.brief,
+                "setting": None if point.spec is None else point.spec.summary,
                 "gain": point.gain,
                 "error": point.error,
                 "weaker_than_asked": comparison.is_weaker(point),

@@ -16,7 +16,7 @@ from sfumato._planning.bound_for_error import list_two_digit_shares
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import SpecError
 
-Trying = Callable[[BreachBound], Trial]
+TrialRunner = Callable[[BreachBound], Trial]
 """What comes of one mechanism at a bound."""
 WEAKEST = Fraction(99, 100)
 """The largest posterior that is looked at; asked for, it lets every smaller one be as strong as asked."""
@@ -26,7 +26,7 @@ class Aim(ABC):
     """What is the same for all mechanisms."""
 
     @abstractmethod
-    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+    def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
         """The trial of a mechanism that meets the aim, with the prior of a bound; one with a refusal if none does.
 
         `planned` tells the error alone, and `attacked` what the attacker finds as well.
@@ -34,7 +34,7 @@ class Aim(ABC):
 
     @property
     @abstractmethod
-    def words(self) -> str:
+    def description(self) -> str:
         """What is the same, so that `compared at ...` can be said."""
 
 
@@ -44,12 +44,12 @@ class SamePosterior(Aim):
 
     posterior: Fraction
 
-    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+    def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
         """At the bound itself."""
-        return attacked(bound)
+        return attack_trial(bound)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The posterior."""
         return f"one posterior, {self.posterior}"
 
@@ -60,23 +60,23 @@ class SameGain(Aim):
 
     gain: float
 
-    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+    def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
         """At the largest posterior of two digits with at most this gain: it grows with the posterior."""
         bounds = list_weaker_bounds(bound)
 
-        def is_beyond(each: BreachBound) -> bool:  # where there is no plan, a larger posterior may have one
-            gain = attacked(each).gain
+        def is_beyond(candidate: BreachBound) -> bool:  # where there is no plan, a larger posterior may have one
+            gain = attack_trial(candidate).gain
             return gain is not None and gain > self.gain
 
         number = bisect_left(bounds, True, key=is_beyond)
-        trial = attacked(bounds[max(number - 1, 0)])
-        if trial.chosen is not None and number:
+        trial = attack_trial(bounds[max(number - 1, 0)])
+        if trial.chosen_plan is not None and number:
             return trial
         refusal_text = f"no setting keeps the gain of this attacker within {format_points(self.gain)}."
-        return replace(trial, chosen=None, refusal=trial.refusal if number == len(bounds) else refusal_text)
+        return replace(trial, chosen_plan=None, refusal=trial.refusal if number == len(bounds) else refusal_text)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The gain."""
         return f"a gain of at most {format_points(self.gain)}"
 
@@ -86,26 +86,26 @@ class SameError(Aim):
     """Counts of one size are at most so far off."""
 
     error: Fraction
-    at: int
+    count_size: int
 
-    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+    def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
         """At the smallest posterior of two digits with at most this error: it falls with the posterior."""
         bounds = list_weaker_bounds(bound)
 
-        def is_within(each: BreachBound) -> bool:
-            error = planned(each).error
+        def is_within(candidate: BreachBound) -> bool:
+            error = plan_trial(candidate).error
             return error is not None and error <= self.error
 
         number = bisect_left(bounds, True, key=is_within)
         if number < len(bounds):
-            return attacked(bounds[number])
-        last, refusal_text = planned(bounds[-1]), f"no posterior up to {WEAKEST} has so small an error."
-        return replace(last, chosen=None, refusal=last.refusal or refusal_text)
+            return attack_trial(bounds[number])
+        last, refusal_text = plan_trial(bounds[-1]), f"no posterior up to {WEAKEST} has so small an error."
+        return replace(last, chosen_plan=None, refusal=last.refusal or refusal_text)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The error, and at which count."""
-        return f"an error of at most {format_percent(float(self.error))} at counts of {self.at:,}"
+        return f"an error of at most {format_percent(float(self.error))} at counts of {self.count_size:,}"
 
 
 def list_weaker_bounds(bound: BreachBound) -> list[BreachBound]:
@@ -121,7 +121,7 @@ def list_bounds_around(bound: BreachBound, exponents: Sequence[float]) -> list[B
     """Bounds with the same prior, whose odds rise by powers of what they may rise by here; posteriors of two digits."""
     bounds = [bound]
     for exponent in exponents:
-        odds = float(bound.whole) ** exponent * float(bound.prior / (1 - bound.prior))
+        odds = float(bound.person_amplification) ** exponent * float(bound.prior / (1 - bound.prior))
         posterior = min(parse_exact(f"{odds / (1 + odds):.2g}"), WEAKEST)
         with suppress(SpecError):
             bounds.append(BreachBound(bound.prior, posterior, bound.rows))

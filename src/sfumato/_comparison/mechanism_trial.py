@@ -12,20 +12,20 @@ from functools import partial
 
 import numpy as np
 
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
-from sfumato._profile.table_scan import Survey
+from sfumato._profile.table_scan import TableScan
 from sfumato._publication_plan import Request
-from sfumato._records.column_codes import Sensitive
+from sfumato._records.column_codes import SensitiveColumns
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import SEVERAL_ROWS, BreachBound, PrivacySpec
+from sfumato._request.requirements import SEVERAL_ROWS_REASON, BreachBound, PrivacySpec
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import (
     attack_with_all_columns,
     attack_with_frequencies,
     attack_with_known_others,
+    attack_with_release_alone,
     attack_with_worst_column,
-    release_alone,
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
 from sfumato._risk.attackers.planned_exposure import Target, make_targets
@@ -41,7 +41,7 @@ ATTACKERS: Mapping[str, Callable[[AttackSetup], Attack]] = {
     "C": attack_with_worst_column,
     "P": attack_with_all_columns,
     "O": attack_with_known_others,
-    "L": partial(release_alone, most_learned=MOST_LEARNED),
+    "L": partial(attack_with_release_alone, most_learned=MOST_LEARNED),
 }
 """The attackers by their letters, those who know least first; the last has the release and nothing else."""
 
@@ -54,7 +54,7 @@ class Trial:
     bound: BreachBound
     spec: PrivacySpec | None = None
     """What the mechanism was asked, by its own kind of request."""
-    chosen: Chosen | None = field(default=None, repr=False)
+    chosen_plan: ChosenMechanism | None = field(default=None, repr=False)
     refusal: str = ""
     """Why there is no plan, where there is none."""
     error: float | None = None
@@ -69,75 +69,80 @@ class Trial:
         """How many more people the attacker guesses right with the release, as a share of all."""
         if self.attack is None or self.attack.with_release is None:
             return None
-        return self.attack.with_release.right - self.attack.without.right
+        return self.attack.with_release.success - self.attack.without_release.success
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class TrialTable:
     """The table as attackers see it: its records, or as many of them as are looked at, as if they were all.
 
     So that whole groups are there to be looked at: whoever sees a part of each would find less.
     """
 
     sample: Sample
-    sensitive: Sensitive
+    sensitive: SensitiveColumns
     histogram: Histogram
     """Of the whole table."""
-    aims: Sequence[Target]
+    targets: Sequence[Target]
     seed: int
 
     @classmethod
-    def of(cls, found: Survey, bound: BreachBound, seed: int) -> Rehearsal:
+    def of(cls, survey: TableScan, bound: BreachBound, seed: int) -> TrialTable:
         """From the first reading of a table; what is believed beyond the bound is counted."""
-        sample = replace(found.sample, total=found.sample.records)
-        return cls(sample, found.sensitive, found.histogram, make_targets(sample, found.sensitive, bound), seed)
+        sample = replace(survey.sample, total=survey.sample.records)
+        return cls(sample, survey.sensitive, survey.histogram, make_targets(sample, survey.sensitive, bound), seed)
 
-    def chosen(self, trial: Trial, options: object) -> Chosen:
+    def make_plan(self, trial: Trial, options: object) -> ChosenMechanism:
         """The plan of a trial for the records that are here: its own, where these are all."""
-        if trial.chosen is None:
+        if trial.chosen_plan is None:
             raise InfeasibleError(trial.refusal)
         value_counts = np.bincount(self.sample.sensitive, minlength=self.histogram.domain_size)
         if int(value_counts.sum()) == self.histogram.total:
-            return trial.chosen
-        counted = replace(self.histogram, counts=tuple(value_counts.tolist()))
-        plan = trial.mechanism.plan(counted, trial.spec, options, make_draws(self.seed))
-        return Chosen(trial.mechanism, plan, counted)
+            return trial.chosen_plan
+        sample_histogram = replace(self.histogram, counts=tuple(value_counts.tolist()))
+        plan = trial.mechanism.plan(sample_histogram, trial.spec, options, make_draws(self.seed))
+        return ChosenMechanism(trial.mechanism, plan, sample_histogram)
 
-    def scenes(self, chosen: Chosen) -> list[AttackSetup]:
+    def make_setups(self, chosen: ChosenMechanism) -> list[AttackSetup]:
         """What would be published, drawn with a key that is thrown away; one for each protected column."""
-        return make_planned_setups(chosen, self.sample, self.sensitive, self.aims, self.seed)
+        return make_planned_setups(chosen, self.sample, self.sensitive, self.targets, self.seed)
 
 
-def run_attack(scenes: Sequence[AttackSetup], letter: str) -> Attack:
+def run_attack(setups: Sequence[AttackSetup], letter: str) -> Attack:
     """What an attacker finds; of several protected columns the one of which it gains most."""
-    attacks = [ATTACKERS[letter](scene) for scene in scenes]
-    return max(attacks, key=lambda attack: (attack.with_release or attack.without).right - attack.without.right)
+    attacks = [ATTACKERS[letter](setup) for setup in setups]
+    return max(
+        attacks,
+        key=lambda attack: (attack.with_release or attack.without_release).success - attack.without_release.success,
+    )
 
 
 ONE_COLUMN = "it protects one column, and several are to be protected each for itself."
 
 
-def plan_trial(mechanism: AnyMechanism, bound: BreachBound, request: Request, stage: Rehearsal, at: int) -> Trial:
+def plan_trial(
+    mechanism: AnyMechanism, bound: BreachBound, request: Request, trial_table: TrialTable, at: int
+) -> Trial:
     """Plan with a mechanism at a bound, by its own kind of request and with the options that were given.
 
     The error is that of counts of `at` records.
     """
-    histogram = stage.histogram
+    histogram = trial_table.histogram
     if bound.rows > 1 and not mechanism.covers_predicates:
-        return Trial(mechanism, bound, refusal=SEVERAL_ROWS)
+        return Trial(mechanism, bound, refusal=SEVERAL_ROWS_REASON)
     if request.schema.is_independent and mechanism.several_columns is None:
         return Trial(mechanism, bound, refusal=ONE_COLUMN)
     try:
         spec = mechanism.require(Comparability).match_posterior(bound, histogram.values)
     except MissingCapabilityError as error:
         return Trial(mechanism, bound, refusal=str(error))
-    began = time.monotonic()
+    start_time = time.monotonic()
     try:
-        plan = mechanism.plan(histogram, spec, select_options(mechanism, request), make_draws(stage.seed))
+        plan = mechanism.plan(histogram, spec, select_options(mechanism, request), make_draws(trial_table.seed))
     except (InfeasibleError, SpecError) as error:
         return Trial(mechanism, bound, spec, refusal=str(error))
-    chosen, seconds = Chosen(mechanism, plan, histogram), time.monotonic() - began
-    (count_error,) = chosen.error_curve([at])
+    chosen, seconds = ChosenMechanism(mechanism, plan, histogram), time.monotonic() - start_time
+    (count_error,) = chosen.predict_error_curve([at])
     return Trial(mechanism, bound, spec, chosen, error=count_error.evenly, seconds=seconds)
 
 

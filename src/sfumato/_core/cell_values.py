@@ -107,7 +107,7 @@ def simplify_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(column.name, simplify_type(column.type)) for column in schema])
 
 
-def field_type(arrow_type: pa.DataType) -> str | None:
+def find_field_type(arrow_type: pa.DataType) -> str | None:
     """Name the Data Package type of an Arrow type; None where a table of people should not hold it."""
     for name, is_type in _FIELD_TYPES:
         if is_type(arrow_type):
@@ -146,8 +146,8 @@ def choose_example_value(values: Sequence[Value]) -> Value:
 
 def make_labels(values: Sequence[Value]) -> list[str]:
     """A text for each value, no two alike: as people see them, or as JSON where that would not tell them apart."""
-    shown = [display(value) for value in values]
-    return shown if len(set(shown)) == len(shown) else [json.dumps(to_json(value)) for value in values]
+    labels = [display(value) for value in values]
+    return labels if len(set(labels)) == len(labels) else [json.dumps(to_json(value)) for value in values]
 
 
 def display(value: Value) -> str:
@@ -157,8 +157,8 @@ def display(value: Value) -> str:
 
 def format_values(values: Sequence[Value], most: int = 5) -> str:
     """The first few values for people, and how many more there are."""
-    named = ", ".join(repr(display(value)) for value in values[:most])
-    return f"{named} and {len(values) - most} more" if len(values) > most else named
+    listing = ", ".join(repr(display(value)) for value in values[:most])
+    return f"{listing} and {len(values) - most} more" if len(values) > most else listing
 
 
 def format_value_count(values: Sequence[object], what: str = "value") -> str:

@@ -29,7 +29,7 @@ def _compute_version_digest(path: File) -> str:
     return read_file_version(path) or compute_file_digest(path)
 
 
-def compute_json_digest(written: Mapping[str, Any]) -> str:
+def compute_json_digest(document: Mapping[str, Any]) -> str:
     """The SHA-256 of the canonical JSON: sorted keys, no white space."""
-    canonical = json.dumps(written, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

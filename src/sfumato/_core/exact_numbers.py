@@ -82,9 +82,9 @@ def find_root_below(whole: Fraction, times: int) -> Fraction:
     while True:
         steps = _count_steps(low, high, lambda part: _is_within(part, whole, times))
         low = _move_towards(low, high, steps)
-        back = _count_steps(high, low, lambda part: not _is_within(part, whole, times))
-        high = _move_towards(high, low, back)
-        if not steps and not back:
+        back_steps = _count_steps(high, low, lambda part: not _is_within(part, whole, times))
+        high = _move_towards(high, low, back_steps)
+        if not steps and not back_steps:
             return Fraction(*low)
 
 
@@ -93,8 +93,8 @@ Part = tuple[int, int]
 
 def _is_within(part: Part, whole: Fraction, times: int) -> bool:
     """Whether a power of n/d is at most the whole."""
-    above, below = part
-    return bool(above**times * whole.denominator <= whole.numerator * below**times)
+    numerator, denominator = part
+    return bool(numerator**times * whole.denominator <= whole.numerator * denominator**times)
 
 
 def _move_towards(start: Part, towards: Part, steps: int) -> Part:

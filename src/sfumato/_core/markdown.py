@@ -15,20 +15,20 @@ _MARKS = re.compile(
     r"|:(?=\S)"  # addresses, and names of pictograms
     r"|(?<=www)\."
 )
-_AT_THE_BEGINNING = re.compile(r"^([0-9]*)([+\-:]|(?<=[0-9])[.)](?=\s|$))")
+_LINE_START = re.compile(r"^([0-9]*)([+\-:]|(?<=[0-9])[.)](?=\s|$))")
 """What makes a heading or an item of a list at the beginning of a line."""
 
 
 def escape_markdown(text: str) -> str:
     """Escape a text, so that Markdown shows it as it is and makes no link of it."""
     escaped = _MARKS.sub(r"\\\g<0>", escape_unprintable(text).strip(" "))
-    return _AT_THE_BEGINNING.sub(r"\1\\\2", escaped)
+    return _LINE_START.sub(r"\1\\\2", escaped)
 
 
 def format_as_code(text: str) -> str:
     """Write a text as code, between more backticks than it has in a row."""
-    shown = escape_unprintable(text) or " "
-    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
-    is_bare = not (shown.startswith("`") or shown.endswith("`"))
-    is_stripped = shown.startswith(" ") and shown.endswith(" ") and shown.strip(" ") != ""
-    return f"{fence}{shown}{fence}" if is_bare and not is_stripped else f"{fence} {shown} {fence}"
+    safe_text = escape_unprintable(text) or " "
+    fence = "`" * (1 + max(map(len, re.findall("`+", safe_text)), default=0))
+    is_bare = not (safe_text.startswith("`") or safe_text.endswith("`"))
+    is_stripped = safe_text.startswith(" ") and safe_text.endswith(" ") and safe_text.strip(" ") != ""
+    return f"{fence}{safe_text}{fence}" if is_bare and not is_stripped else f"{fence} {safe_text} {fence}"

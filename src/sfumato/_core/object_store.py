@@ -25,7 +25,7 @@ SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "ab
 """The stores that pyarrow knows, by all their names."""
 PIECE_BYTES = 1 << 23
 """What is asked for at once: every request waits for the network."""
-SPARK = "spark:"
+SPARK_PREFIX = "spark:"
 """What the name of a table begins with that Spark knows: no path, and no address."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}([^/].*)?", re.DOTALL)
 """With one slash too, which is what a `Path` makes of two."""
@@ -40,15 +40,15 @@ class Address:
     """The bucket, and the name in it."""
 
     @classmethod
-    def of(cls, given: str | Path, error: type[SfumatoError]) -> Address | None:
+    def of(cls, location: str | Path, error: type[SfumatoError]) -> Address | None:
         """The address that is meant; None where it is a path. What is neither is refused without repeating it."""
-        match = _ADDRESS.fullmatch(str(given))
+        match = _ADDRESS.fullmatch(str(location))
         scheme = SCHEMES.get(match[1].lower()) if match else None
         if match is None or scheme is None:
             return None
         bucket, *names = (match[2] or "").rstrip("/").split("/")
         # An account of abfs stands behind the @; a password stands before it in all others, and behind a colon.
-        if not bucket or ":" in bucket or ("@" in bucket and not scheme.startswith("abfs")) or "?" in str(given):
+        if not bucket or ":" in bucket or ("@" in bucket and not scheme.startswith("abfs")) or "?" in str(location):
             raise error(
                 "an address names a bucket and what is in it, such as s3://bucket/name, and no more: credentials, "
                 "regions and endpoints are taken from the environment (AWS_PROFILE, AWS_ENDPOINT_URL, ...)."
@@ -92,7 +92,7 @@ class Address:
     def _store(self) -> Any:
         names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
         endpoint = next((os.environ[name] for name in names if os.environ.get(name)), None)
-        return _store(self.scheme, self.key.partition("/")[0], endpoint)
+        return _open_store(self.scheme, self.key.partition("/")[0], endpoint)
 
     def is_file(self) -> bool:
         """Whether a file is there."""
@@ -107,13 +107,13 @@ class Address:
         """How many bytes the file has."""
         return int(self._store.get_file_info(self._path).size or 0)
 
-    def below(self, *, is_deep: bool = True) -> list[Address]:
+    def list_files(self, *, is_deep: bool = True) -> list[Address]:
         """The files in the folder, in the order of their names; those in its folders too."""
         selector = pafs.FileSelector(self._path, allow_not_found=True, recursive=is_deep)
         paths = [info.path for info in self._store.get_file_info(selector) if info.type == pafs.FileType.File]
         return [Address(self.scheme, self.key + path.removeprefix(self._path)) for path in sorted(paths)]
 
-    def version(self) -> str:
+    def read_version(self) -> str:
         """A digest of what the store says of the file, which is another one as soon as the file is written again."""
         info = self._store.get_file_info(self._path)
         with self._store.open_input_stream(self._path) as file:
@@ -123,7 +123,7 @@ class Address:
 
     # ---------------------------------------------------------------------------------------------- reading and writing
 
-    def readable(self) -> Any:
+    def open_seekable(self) -> Any:
         """The file as Arrow reads it: from any place in it."""
         return self._store.open_input_file(self._path)
 
@@ -166,11 +166,11 @@ class Address:
 
 def is_spark_name(table: Any) -> bool:
     """Whether a table is named as Spark knows it."""
-    return isinstance(table, str) and table.startswith(SPARK)
+    return isinstance(table, str) and table.startswith(SPARK_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFile:
+class BufferFile:
     """A file of ours that has no name on the disk, such as what came in by standard input."""
 
     name: str
@@ -182,32 +182,32 @@ class HeldFile:
         """What the name ends with, from its last dot on."""
         return PurePosixPath(self.name).suffix
 
-    def readable(self) -> Any:
+    def open_seekable(self) -> Any:
         """The file as Arrow reads it: from any place in it."""
         return pa.BufferReader(self.content)
 
     def open(self, mode: str = "r", newline: str | None = None, encoding: str = "utf-8") -> Any:
         """The file from its first byte on, as `Path.open` gives it to readers."""
-        file = self.readable()
+        file = self.open_seekable()
         return file if mode == "rb" else io.TextIOWrapper(file, encoding=encoding, newline=newline)
 
 
-File = Path | Address | HeldFile
+File = Path | Address | BufferFile
 """What can be read from its first byte to its last."""
 
 
 def open_for_arrow(file: File) -> Any:
     """A file as Arrow takes it."""
-    return file if isinstance(file, Path) else file.readable()
+    return file if isinstance(file, Path) else file.open_seekable()
 
 
 def read_file_version(file: File) -> str | None:
     """What a store says of a file, so that nobody need read it to know whether it is still the same; None of a path."""
-    return file.version() if isinstance(file, Address) else None
+    return file.read_version() if isinstance(file, Address) else None
 
 
 @lru_cache(maxsize=64)
-def _store(scheme: str, bucket: str, endpoint: str | None) -> Any:
+def _open_store(scheme: str, bucket: str, endpoint: str | None) -> Any:
     """The store that has a bucket. Not every pyarrow looks for the endpoint in the environment."""
     try:
         if scheme == "s3" and endpoint is not None:

@@ -20,9 +20,9 @@ class Flag:
     kind: Any = str
     """The type of what is given; text where it is read from text in several ways."""
     metavar: str | None = None
-    least: int | None = None
+    minimum: int | None = None
     """The smallest whole number that makes sense."""
-    offered: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     """The values that may be given, where the type has others that only the library sets."""
 
     @property
@@ -30,9 +30,9 @@ class Flag:
         """The name of the parameter that receives it."""
         return self.name.removeprefix("--").replace("-", "_")
 
-    def read(self, given: Any) -> Any:
+    def read(self, argument: Any) -> Any:
         """Turns what was given into a value of the field."""
-        return self.kind(given) if self.offered else given
+        return self.kind(argument) if self.choices else argument
 
 
 def option(  # noqa: PLR0913 - what is said of an option
@@ -41,14 +41,14 @@ def option(  # noqa: PLR0913 - what is said of an option
     help_text: str,
     *,
     metavar: str | None = None,
-    least: int | None = None,
-    offered: tuple[str, ...] = (),
+    minimum: int | None = None,
+    choices: tuple[str, ...] = (),
 ) -> OptionValue:
     """A field of a dataclass of options, with its default and its flag.
 
     A field without a flag is set by the library alone, as for the reproduction of a paper.
     """
-    return field(default=default, metadata={"flag": Flag(name, help_text, Any, metavar, least, offered)})
+    return field(default=default, metadata={"flag": Flag(name, help_text, Any, metavar, minimum, choices)})
 
 
 def list_flags(options: type[Any]) -> Iterator[tuple[str, Flag]]:
@@ -70,7 +70,7 @@ def _find_flag_type(kind: Any) -> Any:
     return kinds[0] if len(kinds) == 1 else str
 
 
-def options_json(options: Any) -> dict[str, Any]:
+def dump_options(options: Any) -> dict[str, Any]:
     """Every option by the name of its field, with the value that is used."""
     return {
         option_field.name: _convert_to_json(getattr(options, option_field.name)) for option_field in fields(options)

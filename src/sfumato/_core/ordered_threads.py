@@ -14,20 +14,20 @@ Result = TypeVar("Result")
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The same items; a thread gets the next one while one is in use."""
     with ThreadPoolExecutor(1) as reader:
-        waiting = reader.submit(next, items, None)
-        while (ready := waiting.result()) is not None:
-            waiting = reader.submit(next, items, None)
-            yield ready
+        future = reader.submit(next, items, None)
+        while (item := future.result()) is not None:
+            future = reader.submit(next, items, None)
+            yield item
 
 
 def map_in_order(
     pool: ThreadPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
     """Work on several items at once, and give the results in order; only so many wait in memory."""
-    waiting: deque[Future[Result]] = deque()
+    futures: deque[Future[Result]] = deque()
     for item in items:
-        waiting.append(pool.submit(work, item))
-        if len(waiting) > ahead:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
+        futures.append(pool.submit(work, item))
+        if len(futures) > ahead:
+            yield futures.popleft().result()
+    while futures:
+        yield futures.popleft().result()

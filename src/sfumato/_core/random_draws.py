@@ -70,7 +70,7 @@ class Draws:
             raise SpecError(f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.")
 
     @classmethod
-    def secret(cls) -> Draws:
+    def from_fresh_key(cls) -> Draws:
         """Draw a fresh key from the operating system."""
         return cls(secrets.token_bytes(KEY_BYTES))
 
@@ -83,34 +83,34 @@ class Draws:
             raise SpecError("a test key is written in hexadecimal digits.") from error
         return cls(key, is_test=True)
 
-    def for_table(self, content: str) -> Draws:
+    def bind_to_table(self, content: str) -> Draws:
         """Bind the key to one table, by a digest of its content that is never published.
 
         The result draws nothing that the same key draws for another table.
         """
         return Draws(_derive(self.key, ["sfumato", "table", content]), self.is_test, self.column)
 
-    def for_column(self, column: str) -> Draws:
+    def narrow_to_column(self, column: str) -> Draws:
         """The same key, narrowed to one column, so that no two columns share a word."""
         return Draws(self.key, self.is_test, column)
 
-    def stream(self, purpose: str) -> Stream:
+    def get_stream(self, purpose: str) -> Stream:
         """The stream of one purpose."""
         if (stream := self._streams.get(purpose)) is None:
-            stream = self._streams[purpose] = Stream(self._subkey(purpose))
+            stream = self._streams[purpose] = Stream(self._derive_subkey(purpose))
         return stream
 
-    def permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
+    def make_permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
         """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
-        tables = self.stream(f"{purpose}/table")
+        tables = self.get_stream(f"{purpose}/table")
         return [
-            TablePermutation.shuffled(tables, size, item * LARGEST_TABLE)
+            TablePermutation.from_stream(tables, size, item * LARGEST_TABLE)
             if size <= LARGEST_TABLE
-            else FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
+            else FeistelPermutation.of(self._derive_subkey(f"{purpose}/feistel/{item}"), size)
             for item, size in enumerate(sizes)
         ]
 
-    def _subkey(self, purpose: str) -> bytes:
+    def _derive_subkey(self, purpose: str) -> bytes:
         return _derive(self.key, ["sfumato", STREAM_VERSION, self.column, purpose])
 
 
@@ -127,7 +127,7 @@ class Stream:
 
     subkey: bytes = field(repr=False)
 
-    def words(self, first_row: int, rows: int, attempt: int = 0) -> Bits64:
+    def draw_bits(self, first_row: int, rows: int, attempt: int = 0) -> Bits64:
         """One uniform 64-bit word for each row, from `first_row` on.
 
         The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The words read the
@@ -137,12 +137,12 @@ class Stream:
         nonce = attempt.to_bytes(8, "big") + first_block.to_bytes(8, "big")
         encryptor = Cipher(algorithms.AES(self.subkey), modes.CTR(nonce)).encryptor()
         bits = np.empty(rows + skipped + WORDS_PER_BLOCK, dtype="<u8")  # a cipher asks for room for a block more
-        room = bits.data.cast("B")
+        keystream = bits.data.cast("B")
         for start in range(0, (rows + skipped) * WORD_BYTES, len(ZEROS)):
-            encryptor.update_into(ZEROS[: (rows + skipped) * WORD_BYTES - start], room[start:])
+            encryptor.update_into(ZEROS[: (rows + skipped) * WORD_BYTES - start], keystream[start:])
         return bits[skipped : skipped + rows]
 
-    def integers(self, first_row: int, rows: int, bound: int | Bits64) -> Bits64:
+    def draw_integers(self, first_row: int, rows: int, bound: int | Bits64) -> Bits64:
         """One integer of `range(bound)` for each row, exactly uniform; rejected words are drawn anew by attempt.
 
         Each integer owns `share` consecutive words; a word beyond the last owned one is rejected.
@@ -155,16 +155,16 @@ class Stream:
         # To divide by one number is much quicker than to divide by many, if these are all the same.
         bounds = np.asarray(bound if lowest < highest else lowest, dtype=np.uint64)
         shares = LARGEST_WORD // bounds
-        drawn = self.words(first_row, rows) // shares
-        rejected, attempt = np.flatnonzero(drawn >= bounds), 0
-        while len(rejected):
+        integers = self.draw_bits(first_row, rows) // shares
+        rejected_rows, attempt = np.flatnonzero(integers >= bounds), 0
+        while len(rejected_rows):
             attempt += 1
-            redrawn = self._scattered(np.uint64(first_row) + rejected.astype(np.uint64), attempt)
-            drawn[rejected] = redrawn // np.broadcast_to(shares, rows)[rejected]
-            rejected = rejected[drawn[rejected] >= np.broadcast_to(bounds, rows)[rejected]]
-        return drawn
+            fresh_bits = self._draw_at_rows(np.uint64(first_row) + rejected_rows.astype(np.uint64), attempt)
+            integers[rejected_rows] = fresh_bits // np.broadcast_to(shares, rows)[rejected_rows]
+            rejected_rows = rejected_rows[integers[rejected_rows] >= np.broadcast_to(bounds, rows)[rejected_rows]]
+        return integers
 
-    def _scattered(self, row_numbers: Bits64, attempt: int) -> Bits64:
+    def _draw_at_rows(self, row_numbers: Bits64, attempt: int) -> Bits64:
         """The word of each given row: the same keystream, block by block."""
         blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
         blocks[:, 0] = attempt
@@ -180,7 +180,7 @@ class Permutation(Protocol):
         """The slot of each rank, in the narrowest type."""
         ...
 
-    def inverse(self, slots: UInts, /) -> UInts:
+    def invert(self, slots: UInts, /) -> UInts:
         """The rank of each slot."""
         ...
 
@@ -192,16 +192,16 @@ class TablePermutation:
     table: UInts
 
     @classmethod
-    def shuffled(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
+    def from_stream(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
         """In the order of the words of a stream from `first` on: exactly uniform over all orders.
 
         Where words are equal, those of the next attempt decide; so no place is preferred.
         """
-        bits = [stream.words(first, size)]
+        bits = [stream.draw_bits(first, size)]
         order = find_sorted_positions(bits[0])
         is_tied = np.diff(bits[0].take(order)) == 0
         while is_tied.any():
-            bits.append(stream.words(first, size, len(bits)))
+            bits.append(stream.draw_bits(first, size, len(bits)))
             order = np.lexsort(bits[::-1])
             is_tied = np.logical_and.reduce([np.diff(attempt_bits[order]) == 0 for attempt_bits in bits])
         return cls(order.astype(np.min_scalar_type(size)))
@@ -210,7 +210,7 @@ class TablePermutation:
         """The slot of each rank."""
         return self.table.take(ranks)
 
-    def inverse(self, slots: UInts, /) -> UInts:
+    def invert(self, slots: UInts, /) -> UInts:
         """The rank of each slot."""
         ranks = np.empty_like(self.table)
         ranks[self.table] = np.arange(len(self.table))
@@ -249,36 +249,36 @@ class FeistelPermutation:
     def __call__(self, ranks: UInts, /) -> UInts:
         """The slot of each rank."""
         sizes = self.left_size, self.right_size
-        return self._walked(ranks, lambda halves: _apply_rounds(halves, self.rounds, sizes))
+        return self._walk_cycle(ranks, lambda halves: _apply_rounds(halves, self.rounds, sizes))
 
-    def inverse(self, slots: UInts, /) -> UInts:
+    def invert(self, slots: UInts, /) -> UInts:
         """The rank of each slot."""
 
-        def undone(halves: Halves) -> Halves:
+        def undo_rounds(halves: Halves) -> Halves:
             left, right = halves
             for number in reversed(range(0, len(self.rounds), 2)):
                 right = _wrap_around(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
                 left = _wrap_around(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
             return left, right
 
-        return self._walked(slots, undone)
+        return self._walk_cycle(slots, undo_rounds)
 
-    def _walked(self, numbers: UInts, rounds: Callable[[Halves], Halves]) -> UInts:
+    def _walk_cycle(self, numbers: UInts, apply_rounds: Callable[[Halves], Halves]) -> UInts:
         """Walk on until within the range."""
-        walked = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
+        slots = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
         for start in range(0, len(numbers), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
-            walked[part] = self._once(numbers[part].astype(walked.dtype), rounds)
-        outside = np.flatnonzero(walked >= self.size)
+            slots[part] = self._apply_once(numbers[part].astype(slots.dtype), apply_rounds)
+        outside = np.flatnonzero(slots >= self.size)
         while len(outside):
-            walked[outside] = self._once(walked[outside], rounds)
-            outside = outside[walked[outside] >= self.size]
-        return walked
+            slots[outside] = self._apply_once(slots[outside], apply_rounds)
+            outside = outside[slots[outside] >= self.size]
+        return slots
 
-    def _once(self, numbers: UInts, rounds: Callable[[Halves], Halves]) -> UInts:
+    def _apply_once(self, numbers: UInts, apply_rounds: Callable[[Halves], Halves]) -> UInts:
         half = _choose_half_type(self.left_size)
         whole = numbers // self.right_size
-        left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
+        left, right = apply_rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
         joined: UInts = left.astype(numbers.dtype) * self.right_size + right
         return joined
 
@@ -297,7 +297,7 @@ class FeistelPermutations:
     """For each round the hashes of all networks, one network after the other."""
 
     @classmethod
-    def joined(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
+    def from_networks(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
         """Put networks side by side."""
         lefts, rights = ([getattr(network, side) for network in networks] for side in ("left_size", "right_size"))
         kind = np.min_scalar_type(max(map(math.prod, zip(lefts, rights, strict=True)), default=0))
@@ -313,22 +313,22 @@ class FeistelPermutations:
             ),
         )
 
-    def __call__(self, which: UInts, held: Counts, ranks: UInts) -> UInts:
+    def __call__(self, network_numbers: UInts, rank_counts: Counts, ranks: UInts) -> UInts:
         """The slots of ranks in some networks, one network after the other; `held` says how many each of them has."""
-        slots = self._once(which, held, ranks.astype(self.sizes.dtype, copy=False))
-        outside = np.flatnonzero(slots >= np.repeat(self.sizes.take(which), held))
+        slots = self._apply_once(network_numbers, rank_counts, ranks.astype(self.sizes.dtype, copy=False))
+        outside = np.flatnonzero(slots >= np.repeat(self.sizes.take(network_numbers), rank_counts))
         while len(outside):
-            networks = np.repeat(which, held)[outside]
-            slots[outside] = self._once(networks, 1, slots[outside])
+            networks = np.repeat(network_numbers, rank_counts)[outside]
+            slots[outside] = self._apply_once(networks, 1, slots[outside])
             outside = outside[slots[outside] >= self.sizes.take(networks)]
         return slots
 
-    def _once(self, which: UInts, held: Counts | int, numbers: UInts) -> UInts:
-        def repeated(each: UInts) -> UInts:
-            return np.repeat(each.take(which), held)
+    def _apply_once(self, network_numbers: UInts, rank_counts: Counts | int, numbers: UInts) -> UInts:
+        def repeat_for_ranks(network_values: UInts) -> UInts:
+            return np.repeat(network_values.take(network_numbers), rank_counts)
 
-        sizes = repeated(self.left_sizes), repeated(self.right_sizes)
-        firsts = repeated(_compute_starts(self.left_sizes)), repeated(_compute_starts(self.right_sizes))
+        sizes = repeat_for_ranks(self.left_sizes), repeat_for_ranks(self.right_sizes)
+        firsts = repeat_for_ranks(_compute_starts(self.left_sizes)), repeat_for_ranks(_compute_starts(self.right_sizes))
         half, widths = sizes[1].dtype, sizes[1].astype(numbers.dtype)
         whole = numbers // widths
         left, right = _apply_rounds(

@@ -16,16 +16,16 @@ def find_sorted_positions(bits: RandomBits) -> Places:
     Two counting sorts by 16 bits each are faster than one sort that compares; the few words that agree in all 32 are
     sorted as a whole. Threads do this beside each other, so the steps are few and long.
     """
-    within = bits - bits.min(initial=LARGEST_WORD)
-    leading = (within >> np.uint64(max(int(within.max(initial=0)).bit_length() - 32, 0))).astype(np.uint32)
-    by_low = np.argsort(leading.astype(np.uint16), kind="stable")
-    high = (leading >> np.uint32(16)).astype(np.uint16)
+    offsets = bits - bits.min(initial=LARGEST_WORD)
+    leading_bits = (offsets >> np.uint64(max(int(offsets.max(initial=0)).bit_length() - 32, 0))).astype(np.uint32)
+    by_low = np.argsort(leading_bits.astype(np.uint16), kind="stable")
+    high = (leading_bits >> np.uint32(16)).astype(np.uint16)
     positions = by_low.take(np.argsort(high.take(by_low), kind="stable"))
-    in_order = leading.take(positions)
-    is_tied = in_order[1:] == in_order[:-1]
+    sorted_bits = leading_bits.take(positions)
+    is_tied = sorted_bits[1:] == sorted_bits[:-1]
     if is_tied.any():
-        tied = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
-        rows = positions[tied]
+        tied_positions = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
+        rows = positions[tied_positions]
         # Words of different ties stay apart, because they differ in the leading bits already.
-        positions[tied] = rows[np.argsort(bits[rows], kind="stable")]
+        positions[tied_positions] = rows[np.argsort(bits[rows], kind="stable")]
     return positions

@@ -23,7 +23,7 @@ from sfumato.errors import EngineError, MissingExtraError
 Batches = Iterable[pa.RecordBatch]
 
 
-class Sent(NamedTuple):
+class WorkerRow(NamedTuple):
     """One row of what workers send: to a part, or to the driver."""
 
     part: int
@@ -34,44 +34,47 @@ class Sent(NamedTuple):
     data: Any
 
 
-ROW = "part int, item int, number int, is_error boolean, data binary"
-TYPES = [pa.int32(), pa.int32(), pa.int32(), pa.bool_(), pa.binary()]
+ROW_SCHEMA = "part int, item int, number int, is_error boolean, data binary"
+ROW_TYPES = [pa.int32(), pa.int32(), pa.int32(), pa.bool_(), pa.binary()]
 
 
-class Retry(Exception):
+class RetryableError(Exception):
     """What went wrong may go well another time."""
 
 
-def make_remote_task(run: Callable[..., Iterator[Sent]], *arguments: Any) -> Callable[[Batches], Batches]:
+def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: Any) -> Callable[[Batches], Batches]:
     """A function for `mapInArrow`: what a worker sends that runs a function of ours on what it gets.
 
     The function inside goes as code, and so runs on a worker of any version; what it runs there goes by name.
     """
-    wanted = {name: version(name) for name in ("sfumato", "pyarrow", "numpy")}  # what the bytes of a release depend on
-    packed, home = pickle.dumps((run, arguments)), __name__
+    # What the bytes of a release depend on.
+    driver_versions = {name: version(name) for name in ("sfumato", "pyarrow", "numpy")}
+    payload, module_name = pickle.dumps((run, arguments)), __name__
 
     def task(batches: Any) -> Any:
         import importlib.metadata  # noqa: PLC0415 - it runs elsewhere
         import pickle  # noqa: PLC0415
 
-        for package, here in wanted.items():
+        for package, driver_version in driver_versions.items():
             try:
-                there = importlib.metadata.version(package)
+                worker_version = importlib.metadata.version(package)
             except importlib.metadata.PackageNotFoundError:
-                there = "missing"
-            if there != here:
-                raise RuntimeError(f"sfumato: {package} is {there} on a worker of Spark and {here} here")
-        run, arguments = pickle.loads(packed)
-        yield from importlib.import_module(home).rows_of(run(*arguments, batches))
+                worker_version = "missing"
+            if worker_version != driver_version:
+                raise RuntimeError(
+                    f"sfumato: {package} is {worker_version} on a worker of Spark and {driver_version} here"
+                )
+        run, arguments = pickle.loads(payload)
+        yield from importlib.import_module(module_name).rows_of(run(*arguments, batches))
 
     return task
 
 
-def run_on_workers(frame: Any, run: Callable[..., Iterator[Sent]], *arguments: Any) -> Any:
+def run_on_workers(frame: Any, run: Callable[..., Iterator[WorkerRow]], *arguments: Any) -> Any:
     """The frame of what workers send who run a function of ours on the rows of a frame."""
     task = make_remote_task(run, *arguments)
     with translate_spark_errors():
-        return frame.mapInArrow(task, ROW)
+        return frame.mapInArrow(task, ROW_SCHEMA)
 
 
 @contextmanager
@@ -95,10 +98,10 @@ def explain_missing_package(error: ImportError) -> MissingExtraError:
     )
 
 
-def collect_rows(frame: Any) -> list[Sent]:
+def collect_rows(frame: Any) -> list[WorkerRow]:
     """What the workers sent, in order; of the errors that they sent, the first is raised."""
     with translate_spark_errors():
-        rows = sorted(Sent(*row) for row in frame.collect())
+        rows = sorted(WorkerRow(*row) for row in frame.collect())
     for row in rows:
         if row.is_error:
             raise pickle.loads(row.data)
@@ -108,8 +111,8 @@ def collect_rows(frame: Any) -> list[Sent]:
 def _explain_failure(error: Exception) -> Exception:
     """What to say of a job that failed, by what a worker raised; all else that Spark says is for its own log."""
     text = str(error)
-    if another := re.search(r"sfumato: (\w+ is \S+ on a worker of Spark and \S+ here)", text):
-        return EngineError(f"{another[1]}, so the release would differ; give the workers the versions of the driver.")
+    if mismatch := re.search(r"sfumato: (\w+ is \S+ on a worker of Spark and \S+ here)", text):
+        return EngineError(f"{mismatch[1]}, so the release would differ; give the workers the versions of the driver.")
     if missing := re.search(r"No module named '(\w+)", text):
         return EngineError(f"the workers of Spark lack the package {missing[1]!r}; install sfumato on each of them.")
     if match := re.search(r"sfumato: \[(\d+)\] ([\w ]+)", text):
@@ -126,11 +129,11 @@ def _explain_failure(error: Exception) -> Exception:
 # ---------------------------------------------------------------------------------------------------------- on a worker
 
 
-def rows_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
+def rows_of(rows: Iterable[WorkerRow]) -> Iterator[pa.RecordBatch]:
     """What a worker sends as Spark takes it, a row at a time: one may be large."""
-    for row in sent:
-        arrays = [pa.array([value], type=kind) for value, kind in zip(row, TYPES, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(Sent._fields))
+    for row in rows:
+        arrays = [pa.array([value], type=kind) for value, kind in zip(row, ROW_TYPES, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(WorkerRow._fields))
 
 
 def pack_error(error: Exception) -> bytes:
@@ -138,17 +141,17 @@ def pack_error(error: Exception) -> bytes:
     if isinstance(error, OSError | MemoryError):
         match = re.search(r"AWS Error [A-Z_]+", str(error))
         number = getattr(error, "errno", None) or 0
-        raise Retry(f"sfumato: [{number}] {match[0] if match else type(error).__name__}") from None
+        raise RetryableError(f"sfumato: [{number}] {match[0] if match else type(error).__name__}") from None
     return pickle.dumps(error)
 
 
-def run_items(work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[Sent]:
+def run_items(work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[WorkerRow]:
     """The results of the items whose numbers a task gets."""
     for number in read_numbers(batches):
         try:
-            yield Sent(0, number, 0, False, pickle.dumps(pickle.loads(work)(pickle.loads(items[number]))))
+            yield WorkerRow(0, number, 0, False, pickle.dumps(pickle.loads(work)(pickle.loads(items[number]))))
         except Exception as error:
-            yield Sent(0, number, 0, True, pack_error(error))
+            yield WorkerRow(0, number, 0, True, pack_error(error))
 
 
 def read_numbers(batches: Batches) -> Iterator[int]:

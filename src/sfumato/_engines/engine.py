@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 class Readable(Protocol):
     """Rows that can be read in batches."""
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows in order, as batches of some of the columns."""
         ...
 
@@ -37,20 +37,20 @@ class Readable(Protocol):
 class TablePiece:
     """Neighbouring rows of a source, which can be read by themselves."""
 
-    first: int
+    first_row: int
     """The number of its first row in the source."""
     rows: Readable
 
-    def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def read_batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The rows in order, as batches of some of the columns, each with the number of its first row."""
-        first = self.first
-        for batch in self.rows.batches(columns, BATCH_ROWS):
+        first = self.first_row
+        for batch in self.rows.read_batches(columns, BATCH_ROWS):
             yield batch, first
             first += batch.num_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Resources:
     """What the work on one part may use."""
 
     threads: int
@@ -66,25 +66,25 @@ class Engine(Protocol):
         """Whom to tell how far the work is."""
         ...
 
-    def means(self, parts: int) -> Means:
+    def allot_resources(self, parts: int) -> Resources:
         """What the work on each of so many parts may use."""
         ...
 
-    def pieces(self, source: Source, columns: Sequence[str]) -> Iterable[TablePiece]:
+    def split_source(self, source: Source, columns: Sequence[str]) -> Iterable[TablePiece]:
         """All rows of a source in order, in pieces that are cut alike whenever they are asked for."""
         ...
 
-    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """The results of the items, in their order."""
         ...
 
-    def shuffled(
+    def shuffle(
         self,
         work: Callable[[Item], Iterable[Bundle]],
         items: Iterable[Item],
         finish: Callable[[int, Iterator[Bundle]], Iterator[Result]],
         parts: int,
-        done: Callable[[int], None],
+        report_items: Callable[[int], None],
     ) -> Iterator[Result]:
         """Bring every bundle to its part, and give the results of the parts as they come.
 

@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sfumato._core.ordered_threads import map_in_order, read_ahead
-from sfumato._engines.engine import BATCH_ROWS, Means, Progress, TablePiece
-from sfumato._engines.scan_cache import HeldBatch, KeptSource
+from sfumato._engines.engine import BATCH_ROWS, Progress, Resources, TablePiece
+from sfumato._engines.scan_cache import CachedBatch, CachedSource
 from sfumato._engines.shuffle import Bundle
 from sfumato._readers.sources import Source
 
@@ -41,61 +41,61 @@ class LocalEngine:
     memory_budget: int = MEMORY_BUDGET
     progress: Progress = ignore_progress
 
-    def means(self, parts: int) -> Means:
+    def allot_resources(self, parts: int) -> Resources:
         """Parts share the memory, and those that are finished at once share the threads."""
-        return Means(self.threads // self._at_once(parts), self.memory_budget // parts)
+        return Resources(self.threads // self._count_concurrent(parts), self.memory_budget // parts)
 
-    def _at_once(self, parts: int) -> int:
+    def _count_concurrent(self, parts: int) -> int:
         """How many parts are finished at once: two threads each keep the cores busy, and few parts need less memory."""
         return min(parts, max(1, self.threads // 2))
 
-    def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
+    def split_source(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
         """A piece for each batch; what was kept of an earlier reading is not read again."""
-        read_batches: Iterator[HeldBatch | _ReadBatch] = (
-            source.held(columns, self.batch_rows)
-            if isinstance(source, KeptSource)
-            else (_ReadBatch(batch, batch.num_rows) for batch in source.batches(columns, self.batch_rows))
+        batches: Iterator[CachedBatch | _ReadBatch] = (
+            source.read_cached(columns, self.batch_rows)
+            if isinstance(source, CachedSource)
+            else (_ReadBatch(batch, batch.num_rows) for batch in source.read_batches(columns, self.batch_rows))
         )
         first = 0
-        for batch in read_ahead(read_batches):
+        for batch in read_ahead(batches):
             yield TablePiece(first, batch)
             first += batch.rows
 
-    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """The results of the items, in their order; only a few of them wait in memory."""
         with ThreadPoolExecutor(self.threads) as pool:
             yield from map_in_order(pool, self.threads, work, items)
 
-    def shuffled(
+    def shuffle(
         self,
         work: Callable[[Item], Iterable[Bundle]],
         items: Iterable[Item],
         finish: Callable[[int, Iterator[Bundle]], Iterator[Result]],
         parts: int,
-        done: Callable[[int], None],
+        report_items: Callable[[int], None],
     ) -> Iterator[Result]:
         """Gather all parts at once; when they are whole, finish a few of them at a time.
 
         What goes wrong anywhere stops everything, and is raised as it is.
         """
 
-        def made() -> Generator[Bundle, None, None]:
-            for number, bundles in enumerate(self.each(lambda item: list(work(item)), items), 1):
+        def make_bundles() -> Generator[Bundle, None, None]:
+            for number, bundles in enumerate(self.map_items(lambda item: list(work(item)), items), 1):
                 yield from bundles
-                done(number)
+                report_items(number)
 
         if parts == 1:  # which needs no thread of its own
-            yield from finish(0, made())
+            yield from finish(0, make_bundles())
             return
-        exchange: _Exchange[Result] = _Exchange(parts, self._at_once(parts))
-        with ThreadPoolExecutor(parts) as finishers, closing(made()) as bundles:
+        exchange: _Exchange[Result] = _Exchange(parts, self._count_concurrent(parts))
+        with ThreadPoolExecutor(parts) as finishers, closing(make_bundles()) as bundles:
             try:
                 for part in range(parts):
                     finishers.submit(exchange.run, finish, part)
                 for bundle in bundles:
                     exchange.put(bundle)
                 exchange.complete()
-                yield from exchange.results()
+                yield from exchange.iter_results()
             except BaseException as error:
                 exchange.stop(error)
                 raise
@@ -108,94 +108,94 @@ class _ReadBatch:
     batch: pa.RecordBatch
     rows: int
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         yield self.batch
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """Something went wrong elsewhere."""
 
 
 class _Exchange(Generic[Result]):
     """Bundles on their way to the threads of their parts, and results on their way back."""
 
-    def __init__(self, parts: int, at_once: int) -> None:
-        self.changed = Condition()
-        self.waiting: list[deque[Bundle]] = [deque() for _ in range(parts)]
-        self.at_once = at_once
-        self.unfinished = set(range(parts))
-        self.whole: set[int] = set()
+    def __init__(self, parts: int, concurrency: int) -> None:
+        self.condition = Condition()
+        self.queues: list[deque[Bundle]] = [deque() for _ in range(parts)]
+        self.concurrency = concurrency
+        self.unfinished_parts = set(range(parts))
+        self.whole_parts: set[int] = set()
         """The parts that have all their bundles, and are not finished."""
-        self.ready: deque[Result] = deque()
+        self.ready_results: deque[Result] = deque()
         self.is_complete = False
         self.error: BaseException | None = None
 
     def put(self, bundle: Bundle) -> None:
         """Send a bundle on its way; wait if its part is not as quick."""
-        waiting = self.waiting[bundle.file]
-        with self.changed:
-            self.changed.wait_for(lambda: not waiting or self.error)
-            self._check()
-            waiting.append(bundle)
-            self.changed.notify_all()
+        queue = self.queues[bundle.file]
+        with self.condition:
+            self.condition.wait_for(lambda: not queue or self.error)
+            self._raise_error()
+            queue.append(bundle)
+            self.condition.notify_all()
 
     def complete(self) -> None:
         """No bundles come any more."""
-        with self.changed:
+        with self.condition:
             self.is_complete = True
-            self.changed.notify_all()
+            self.condition.notify_all()
 
     def stop(self, error: BaseException) -> None:
         """Let nobody go on."""
-        with self.changed:
+        with self.condition:
             self.error = self.error or error
-            self.changed.notify_all()
+            self.condition.notify_all()
 
-    def results(self) -> Iterator[Result]:
+    def iter_results(self) -> Iterator[Result]:
         """The results of all parts, as they come."""
         while True:
-            with self.changed:
-                self.changed.wait_for(lambda: self.ready or self.error or not self.unfinished)
-                self._check()
-                if not self.ready:
+            with self.condition:
+                self.condition.wait_for(lambda: self.ready_results or self.error or not self.unfinished_parts)
+                self._raise_error()
+                if not self.ready_results:
                     return
-                result = self.ready.popleft()
+                result = self.ready_results.popleft()
             yield result
 
     def run(self, finish: Callable[[int, Iterator[Bundle]], Any], part: int) -> None:
         """Finish a part: in a thread of its own, which first takes what comes for it."""
         try:
-            with closing(finish(part, self._bundles(part))) as results:
+            with closing(finish(part, self._receive_bundles(part))) as results:
                 for result in results:
-                    with self.changed:
+                    with self.condition:
                         if self.error:
                             return
-                        self.ready.append(result)
-                        self.changed.notify_all()
+                        self.ready_results.append(result)
+                        self.condition.notify_all()
         except BaseException as error:  # raised where the results are taken
             self.stop(error)
         finally:
-            with self.changed:
-                self.unfinished.discard(part)
-                self.whole.discard(part)
-                self.changed.notify_all()
+            with self.condition:
+                self.unfinished_parts.discard(part)
+                self.whole_parts.discard(part)
+                self.condition.notify_all()
 
-    def _bundles(self, part: int) -> Iterator[Bundle]:
-        waiting = self.waiting[part]
+    def _receive_bundles(self, part: int) -> Iterator[Bundle]:
+        queue = self.queues[part]
         while True:
-            with self.changed:
-                self.changed.wait_for(
-                    lambda: waiting or self.error or (self.is_complete and len(self.whole) < self.at_once)
+            with self.condition:
+                self.condition.wait_for(
+                    lambda: queue or self.error or (self.is_complete and len(self.whole_parts) < self.concurrency)
                 )
                 if self.error:
-                    raise _Stopped
-                if not waiting:
-                    self.whole.add(part)
+                    raise _StoppedError
+                if not queue:
+                    self.whole_parts.add(part)
                     return
-                bundle = waiting.popleft()
-                self.changed.notify_all()
+                bundle = queue.popleft()
+                self.condition.notify_all()
             yield bundle
 
-    def _check(self) -> None:
+    def _raise_error(self) -> None:
         if self.error:
             raise self.error

@@ -60,19 +60,19 @@ class Bundle:
     offsets: Places
     """Where each part begins, and where the last one ends."""
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """The bundle as it travels: of arrays that are slices of others, pickle would send the others too."""
         coded = [name for name, column in self.rows.items() if isinstance(column, np.ndarray)]
         batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in self.rows.items()})
-        about = {"coded": json.dumps(coded), "offsets": json.dumps(self.offsets.tolist())}
+        metadata = {"coded": json.dumps(coded), "offsets": json.dumps(self.offsets.tolist())}
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema.with_metadata(about)) as writer:
+        with pa.ipc.new_stream(sink, batch.schema.with_metadata(metadata)) as writer:
             writer.write_batch(batch)
-        sent: bytes = sink.getvalue().to_pybytes()
-        return sent
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
 
     @classmethod
-    def unpacked(cls, file: int, data: Any) -> Bundle:
+    def unpack(cls, file: int, data: Any) -> Bundle:
         """A bundle that has arrived, without copying it."""
         reader = pa.ipc.open_stream(data)
         coded, offsets = (json.loads(reader.schema.metadata[name]) for name in (b"coded", b"offsets"))
@@ -82,10 +82,10 @@ class Bundle:
         return cls(file, rows, np.array(offsets, dtype=np.int64))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Bundle.unpacked, (self.file, self.packed())
+        return Bundle.unpack, (self.file, self.pack())
 
 
-def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:
+def bundle_rows(layout: Layout, rows: Rows) -> Iterator[Bundle]:
     """Sort rows by part, a bundle for each file."""
     # The leading 32 bits times the number of parts: monotone in the order, and within 64 bits.
     number = layout.files * layout.parts
@@ -94,26 +94,28 @@ def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:
     by_part = take_rows(rows, np.argsort(part, kind="stable"))
     offsets = np.append(0, np.cumsum(np.bincount(part, minlength=number)))
     for file in range(layout.files):
-        mine = offsets[file * layout.parts : (file + 1) * layout.parts + 1]
+        file_offsets = offsets[file * layout.parts : (file + 1) * layout.parts + 1]
         # Views of the same arrays: of many small ones, memory that was freed would not come back.
-        yield Bundle(file, slice_rows(by_part, int(mine[0]), int(mine[-1])), mine - mine[0])
+        yield Bundle(
+            file, slice_rows(by_part, int(file_offsets[0]), int(file_offsets[-1])), file_offsets - file_offsets[0]
+        )
 
 
-class Gathered:
+class PartStore:
     """The rows of one file by part, in memory up to a budget and then in a file without a name."""
 
     def __init__(self, layout: Layout, folder: Path, budget: int) -> None:
         self.parts = layout.parts
         self.folder = folder
         self.budget = budget
-        self.held: list[Bundle] = []
-        self.held_bytes = 0
+        self.bundles: list[Bundle] = []
+        self.bundle_bytes = 0
         self.file: Any = None
-        self.kinds: dict[np.dtype[Any], list[str]] = {}
+        self.columns_by_type: dict[np.dtype[Any], list[str]] = {}
         """The columns of numbers in the file, by their type."""
-        self.others: pa.Schema | None = None
+        self.other_schema: pa.Schema | None = None
         """The other columns, which follow them."""
-        self.places: list[list[tuple[int, int, int]]] = [[] for _ in range(self.parts)]
+        self.spill_places: list[list[tuple[int, int, int]]] = [[] for _ in range(self.parts)]
         """Of the rows of each part in the file: where they begin, how many bytes they have, and how many they are."""
 
     def __enter__(self) -> Self:
@@ -127,39 +129,42 @@ class Gathered:
 
     def add(self, bundle: Bundle) -> None:
         """Keep a bundle; spill everything held when it passes the budget."""
-        self.held.append(bundle)
-        self.held_bytes += sum(column.nbytes for column in bundle.rows.values())
-        if self.held_bytes > self.budget:
+        self.bundles.append(bundle)
+        self.bundle_bytes += sum(column.nbytes for column in bundle.rows.values())
+        if self.bundle_bytes > self.budget:
             self._spill()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was added."""
-        return not self.held and self.file is None
+        return not self.bundles and self.file is None
 
-    def part(self, number: int) -> Rows:
+    def read_part(self, number: int) -> Rows:
         """All rows of one part, in the order of the pieces they came from."""
-        return concatenate_rows([*self._read(number), *self._slices(number)])
+        return concatenate_rows([*self._read_spilled(number), *self._slice_bundles(number)])
 
-    def in_order(self, number: int) -> Rows:
+    def read_sorted(self, number: int) -> Rows:
         """All rows of one part, in the order of their words."""
-        rows = self.part(number)
+        rows = self.read_part(number)
         return take_rows(rows, find_sorted_positions(rows.pop(ORDER)))
 
-    def _slices(self, number: int) -> list[Rows]:
+    def _slice_bundles(self, number: int) -> list[Rows]:
         return [
             slice_rows(bundle.rows, int(bundle.offsets[number]), int(bundle.offsets[number + 1]))
-            for bundle in self.held
+            for bundle in self.bundles
         ]
 
     def _spill(self) -> None:
         if self.file is None:
             # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
-            self.kinds = _group_by_type(self.held[0].rows)
-        for number, places in enumerate(self.places):
-            slices, start = self._slices(number), self.file.tell()
-            for kind, names in self.kinds.items():  # all columns of a type at once: few long steps are quicker
+            self.columns_by_type = _group_by_type(self.bundles[0].rows)
+        for number, places in enumerate(self.spill_places):
+            slices, start = self._slice_bundles(number), self.file.tell()
+            for (
+                kind,
+                names,
+            ) in self.columns_by_type.items():  # all columns of a type at once: few long steps are quicker
                 columns = [row_slice[name] for name in names for row_slice in slices]
                 # Numbers of another type would be read as what they are not.
                 self.file.write(np.concatenate(columns, dtype=kind, casting="no").data)
@@ -169,25 +174,25 @@ class Gathered:
             ]
             if others[0]:
                 batch = pa.RecordBatch.from_pydict(concatenate_rows(others))
-                self.others = batch.schema
+                self.other_schema = batch.schema
                 self.file.write(batch.serialize())
             places.append((start, self.file.tell() - start, sum(len(row_slice[ORDER]) for row_slice in slices)))
         self.file.flush()
-        self.held, self.held_bytes = [], 0
+        self.bundles, self.bundle_bytes = [], 0
 
-    def _read(self, number: int) -> list[Rows]:
+    def _read_spilled(self, number: int) -> list[Rows]:
         part_rows: list[Rows] = []
-        for start, size, rows in self.places[number]:
+        for start, size, rows in self.spill_places[number]:
             data, place = os.pread(self.file.fileno(), size, start), 0
-            read: Rows = {}
-            for kind, names in self.kinds.items():
+            spilled_rows: Rows = {}
+            for kind, names in self.columns_by_type.items():
                 columns = np.frombuffer(data, kind, rows * len(names), place).reshape(len(names), rows)
-                read |= zip(names, columns, strict=True)
+                spilled_rows |= zip(names, columns, strict=True)
                 place += columns.nbytes
-            if self.others is not None:
-                batch = pa.ipc.read_record_batch(pa.py_buffer(data[place:]), self.others)
-                read |= zip(batch.schema.names, batch.columns, strict=True)
-            part_rows.append(read)
+            if self.other_schema is not None:
+                batch = pa.ipc.read_record_batch(pa.py_buffer(data[place:]), self.other_schema)
+                spilled_rows |= zip(batch.schema.names, batch.columns, strict=True)
+            part_rows.append(spilled_rows)
         return part_rows
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from sfumato._core.object_store import is_spark_name
 from sfumato._core.spark_tasks import (
     Batches,
-    Sent,
+    WorkerRow,
     collect_rows,
     pack_error,
     read_numbers,
@@ -31,7 +31,7 @@ from sfumato._core.spark_tasks import (
     run_on_workers,
     translate_spark_errors,
 )
-from sfumato._engines.engine import Engine, Means, Progress, TablePiece
+from sfumato._engines.engine import Engine, Progress, Resources, TablePiece
 from sfumato._engines.local_engine import LocalEngine, ignore_progress
 from sfumato._engines.shuffle import Bundle
 from sfumato._readers.sources import Source
@@ -45,10 +45,10 @@ PART_MEMORY = 1 << 29
 """Enough for a whole file in the making."""
 TASKS_PER_CORE = 4
 """In one job of several: few results wait on the driver, and progress is told after each job."""
-BEFORE_ALL = -1
+FIRST_NUMBER = -1
 """The number of what must be known first."""
 
-AGAIN = "Spark lost or repeated a part of the work, so the release would be wrong; publish again."
+REPEAT_MESSAGE = "Spark lost or repeated a part of the work, so the release would be wrong; publish again."
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -64,47 +64,47 @@ class SparkEngine:
     """About so many rows make a piece; by default, as many as suit the table."""
     progress: Progress = ignore_progress
 
-    def means(self, parts: int) -> Means:
+    def allot_resources(self, parts: int) -> Resources:
         """A part is a task, and a task has a core."""
-        return Means(1, PART_MEMORY)
+        return Resources(1, PART_MEMORY)
 
-    def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
+    def split_source(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
         """Pieces that workers read themselves."""
         first = 0
-        for piece in source.pieces(self.piece_rows or max(PIECE_ROWS, (source.rows or 0) // MOST_PIECES)):
+        for piece in source.iter_pieces(self.piece_rows or max(PIECE_ROWS, (source.rows or 0) // MOST_PIECES)):
             yield TablePiece(first, piece)
             first += piece.rows or 0
 
-    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def map_items(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """The results of the items, in their order; a job for some of them at a time."""
-        waiting = iter(items)
-        while some := list(islice(waiting, TASKS_PER_CORE * self._cores)):
-            results = collect_rows(self._tasks(run_items, work, some))
-            if [row.item for row in results] != list(range(len(some))):
-                raise EngineError(AGAIN)
+        remaining_items = iter(items)
+        while chunk := list(islice(remaining_items, TASKS_PER_CORE * self._cores)):
+            results = collect_rows(self._run_tasks(run_items, work, chunk))
+            if [row.item for row in results] != list(range(len(chunk))):
+                raise EngineError(REPEAT_MESSAGE)
             yield from map(_decode_result, results)
 
-    def shuffled(
+    def shuffle(
         self,
         work: Callable[[Item], Iterable[Bundle]],
         items: Iterable[Item],
         finish: Callable[[int, Iterator[Bundle]], Iterator[Result]],
         parts: int,
-        done: Callable[[int], None],
+        report_items: Callable[[int], None],
     ) -> Iterator[Result]:
         """One job: blocks go to where their part is finished."""
         all_items = list(items)
-        blocks = self._tasks(partial(_make_bundles, parts), work, all_items)
+        blocks = self._run_tasks(partial(_make_bundles, parts), work, all_items)
         # By hash, never by range: Spark would make all blocks twice, first to see how they are distributed. And not
         # sorted, because not every server keeps the order of rows for a function.
-        together = blocks.repartition(parts, "part")
-        sent_results = collect_rows(run_on_workers(together, _finish_parts, pickle.dumps(finish)))
-        if _are_repeated(sent_results):
-            raise EngineError(AGAIN)
-        done(len(all_items))
+        blocks_by_part = blocks.repartition(parts, "part")
+        sent_results = collect_rows(run_on_workers(blocks_by_part, _finish_parts, pickle.dumps(finish)))
+        if _has_repeats(sent_results):
+            raise EngineError(REPEAT_MESSAGE)
+        report_items(len(all_items))
         yield from map(_decode_result, sent_results)
 
-    def _tasks(self, run: Callable[..., Iterator[Sent]], work: Any, items: Sequence[Any]) -> Any:
+    def _run_tasks(self, run: Callable[..., Iterator[WorkerRow]], work: Any, items: Sequence[Any]) -> Any:
         """What the workers send, with a task for each item."""
         with translate_spark_errors():
             numbered = self.session.range(0, len(items), 1, max(1, len(items)))
@@ -128,67 +128,67 @@ def choose_engine(table: Any, progress: Progress = ignore_progress) -> Engine:
     return LocalEngine(progress=progress) if spark_session is None else SparkEngine(spark_session, progress=progress)
 
 
-def _are_repeated(rows: Sequence[Sent]) -> bool:
+def _has_repeats(rows: Sequence[WorkerRow]) -> bool:
     """Whether one of these came twice; they are in order."""
     return any(one[:3] == other[:3] for one, other in pairwise(rows))
 
 
-def _decode_result(row: Sent) -> Any:
+def _decode_result(row: WorkerRow) -> Any:
     return pickle.loads(row.data)
 
 
 # ---------------------------------------------------------------------------------------------------------- on a worker
 
 
-def _make_bundles(parts: int, work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[Sent]:
+def _make_bundles(parts: int, work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[WorkerRow]:
     """The bundles of the items whose numbers a task gets; and an error to every part, so that none is finished."""
     for number in read_numbers(batches):
         if number == 0:  # a part may get nothing, and is to be finished all the same
-            yield from (Sent(part, 0, BEFORE_ALL, False, b"") for part in range(parts))
+            yield from (WorkerRow(part, 0, FIRST_NUMBER, False, b"") for part in range(parts))
         try:
             for place, bundle in enumerate(pickle.loads(work)(pickle.loads(items[number]))):
-                yield Sent(bundle.file, number, place, False, bundle.packed())
+                yield WorkerRow(bundle.file, number, place, False, bundle.pack())
         except Exception as error:
             error_text = pack_error(error)
-            yield from (Sent(part, BEFORE_ALL, number, True, error_text) for part in range(parts))
+            yield from (WorkerRow(part, FIRST_NUMBER, number, True, error_text) for part in range(parts))
 
 
-def _finish_parts(finish: bytes, batches: Batches) -> Iterator[Sent]:
+def _finish_parts(finish: bytes, batches: Batches) -> Iterator[WorkerRow]:
     """The results of the parts that a task gets, from their bundles in order."""
     with TemporaryFile() as file:  # without a name, so that it is gone with its last user, even one that is killed
         try:
             for part, blocks in groupby(_sort_blocks(batches, file), attrgetter("part")):
                 yield from _finish_part(finish, part, blocks)
         except EngineError as error:  # before the first part
-            yield Sent(0, BEFORE_ALL, 0, True, pack_error(error))
+            yield WorkerRow(0, FIRST_NUMBER, 0, True, pack_error(error))
 
 
-def _finish_part(finish: bytes, part: int, blocks: Iterator[Sent]) -> Iterator[Sent]:
+def _finish_part(finish: bytes, part: int, blocks: Iterator[WorkerRow]) -> Iterator[WorkerRow]:
     first = next(blocks)
     if first.is_error:
         yield first._replace(data=first.data.to_pybytes())
         return
-    bundles = (Bundle.unpacked(part, block.data) for block in blocks)
+    bundles = (Bundle.unpack(part, block.data) for block in blocks)
     try:
         for number, result in enumerate(pickle.loads(finish)(part, bundles)):
-            yield Sent(part, 0, number, False, pickle.dumps(result))
+            yield WorkerRow(part, 0, number, False, pickle.dumps(result))
     except Exception as error:
-        yield Sent(part, 0, 0, True, pack_error(error))
+        yield WorkerRow(part, 0, 0, True, pack_error(error))
 
 
-def _sort_blocks(batches: Batches, file: Any) -> Iterator[Sent]:
+def _sort_blocks(batches: Batches, file: Any) -> Iterator[WorkerRow]:
     """What came for the parts of a task, in order; it waits in a file, because they may be many."""
-    block_places: list[tuple[Sent, int, int]] = []
+    block_places: list[tuple[WorkerRow, int, int]] = []
     for batch in batches:
-        columns = [batch.column(name) for name in Sent._fields]
+        columns = [batch.column(name) for name in WorkerRow._fields]
         for place in range(batch.num_rows):
             part, item, number, is_error, data = (column[place] for column in columns)
-            sent = Sent(part.as_py(), item.as_py(), number.as_py(), is_error.as_py(), None)
-            block_places.append((sent, file.tell(), file.write(data.as_buffer())))
+            header = WorkerRow(part.as_py(), item.as_py(), number.as_py(), is_error.as_py(), None)
+            block_places.append((header, file.tell(), file.write(data.as_buffer())))
     file.flush()
     mapped = pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
     block_places.sort()
-    if _are_repeated([sent for sent, _, _ in block_places]):
-        raise EngineError(AGAIN)
-    for sent, first, size in block_places:
-        yield sent._replace(data=mapped.slice(first, size))
+    if _has_repeats([header for header, _, _ in block_places]):
+        raise EngineError(REPEAT_MESSAGE)
+    for header, first, size in block_places:
+        yield header._replace(data=mapped.slice(first, size))

@@ -17,11 +17,11 @@ import pyarrow as pa
 from sfumato._core.arrays import Codes
 from sfumato._core.cell_values import make_labels
 from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
-from sfumato._evidence.singling_out import Singling, measure_singling_out
-from sfumato._evidence.stated_context import Context
+from sfumato._evidence.singling_out import SinglingOut, measure_singling_out
+from sfumato._evidence.stated_context import StatedContext
 from sfumato._planning.plan_file import PlanFile
 from sfumato._query.release import Release
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import Hierarchy
@@ -33,7 +33,7 @@ from sfumato._verify.against_original import BATCH_ROWS, open_original, verify
 from sfumato._verify.verification import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError
 
-FILES, PUBLIC = "files", "public columns"
+FILES_CHECK, PUBLIC_CHECK = "files", "public columns"
 """Checks without which there is nothing to report about: the files of the release, and whether it is of this table."""
 
 Progress = Callable[[str, int, int | None], None]
@@ -56,23 +56,23 @@ class Dossier:
     """What was found about a release, and what a person states. There is no verdict in it."""
 
     release: Release
-    on: date
+    report_date: date
     verification: Verification
     audit: Audit
-    singling: Singling
+    singling_out: SinglingOut
     utility: Utility
     values: tuple[ProtectedValue, ...]
     """Those of most records first."""
     spec: PrivacySpec | None
     """The request, as the design tells it."""
-    left_out: int | None
+    dropped_rows: int | None
     """How many rows of the table were not published; None where that is not known."""
-    dropped: tuple[str, ...]
+    dropped_columns: tuple[str, ...]
     """The columns of the table that were not published."""
-    asked: Mapping[str, Any] | None = None
+    remembered_request: Mapping[str, Any] | None = None
     """What the plan file remembers of the request, if it was given."""
-    context: Context = field(default_factory=Context)
-    own: tuple[OwnAnswer, ...] = ()
+    context: StatedContext = field(default_factory=StatedContext)
+    own_answers: tuple[OwnAnswer, ...] = ()
     seed: int | None = None
     command: str = ""
     """How this was asked for, if that is known."""
@@ -88,34 +88,34 @@ class Dossier:
         return self.release.digest
 
     @property
-    def failed(self) -> list[Check]:
+    def failed_checks(self) -> list[Check]:
         """The checks that did not pass."""
-        return [check for check in (*self.verification.checks, *self.audit.checks) if not check.passed]
+        return [check for check in (*self.verification.checks, *self.audit.checks) if not check.has_passed]
 
     @property
     def is_met(self) -> bool:
         """Whether every check passed: the release is what it says."""
-        return not self.failed
+        return not self.failed_checks
 
     def to_json(self) -> dict[str, Any]:
         """For machines: everything that the page has, and the rows that it leaves out."""
         manifest = self.manifest
         checks = [*self.verification.checks, *self.audit.checks]
         return {
-            "date": self.on.isoformat(),
+            "date": self.report_date.isoformat(),
             "digest": self.digest,
             "software": manifest.software,
             "audited_with": version("sfumato"),
             "mechanism": manifest.mechanism_name,
             "guarantee": manifest.mechanism.guarantee,
-            "promise": manifest.promise,
+            "promise": manifest.guarantee_text,
             "design": manifest.design.to_json(),
             "request_met": self.is_met,
             "records": self.release.rows,
-            "rows_left_out": self.left_out,
-            "columns_left_out": list(self.dropped),
+            "rows_left_out": self.dropped_rows,
+            "columns_left_out": list(self.dropped_columns),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.release.columns],
-            "checks": [{"name": item.name, "passed": item.passed, "detail": item.detail} for item in checks],
+            "checks": [{"name": item.name, "passed": item.has_passed, "detail": item.detail} for item in checks],
             "values": [
                 {
                     "value": item.name,
@@ -125,26 +125,26 @@ class Dossier:
                 }
                 for item in self.values
             ],
-            "singling_out": self.singling.to_json(),
+            "singling_out": self.singling_out.to_json(),
             "audit": self.audit.to_json(),
             "utility": self.utility.to_json(),
-            "questions": [item.to_json() for item in self.own],
-            "asked": dict(self.asked or {}),
+            "questions": [item.to_json() for item in self.own_answers],
+            "asked": dict(self.remembered_request or {}),
             "context": self.context.to_json(),
             "seed": self.seed,
         }
 
 
 @dataclass(frozen=True, eq=False)
-class _Compared:
+class _OriginalView:
     """What the table tells beside the release."""
 
     table: pa.Table
     """Its published rows, with bins and groups as in the release, and true values."""
-    raw: Mapping[str, Codes] | None
+    raw_columns: Mapping[str, Codes] | None
     """The public columns before bins, where there are any."""
-    left_out: int | None
-    dropped: tuple[str, ...]
+    dropped_rows: int | None
+    dropped_columns: tuple[str, ...]
 
     @classmethod
     def of(
@@ -155,23 +155,25 @@ class _Compared:
         *,
         hierarchies: Mapping[str, Hierarchy | Path] | None,
         read: ReadOptions,
-    ) -> _Compared:
-        names, raw = list_public_columns(release), None
+    ) -> _OriginalView:
+        names, raw_columns = list_public_columns(release), None
         with open_original(release.folder, original, plan_file, read=read) as rows:
             table = prepare_table(release, rows, hierarchies)
-            if any(name in release.manifest.bins for name in names):
-                raw = {name: _encode_column(rows.source.batches([name], BATCH_ROWS), name) for name in names}
-            left_out = None if rows.table_rows is None else rows.table_rows - table.num_rows
+            if any(name in release.manifest.ranges for name in names):
+                raw_columns = {
+                    name: _encode_column(rows.source.read_batches([name], BATCH_ROWS), name) for name in names
+                }
+            dropped_rows = None if rows.table_rows is None else rows.table_rows - table.num_rows
             columns = rows.source.schema.names
-        published_names = (*names, *release.manifest.sensitive)
-        return cls(table, raw, left_out, tuple(name for name in columns if name not in published_names))
+        published_names = (*names, *release.manifest.sensitive_columns)
+        return cls(table, raw_columns, dropped_rows, tuple(name for name in columns if name not in published_names))
 
 
 def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     release: str | Path,
     original: Any,
     *,
-    on: date,
+    report_date: date,
     plan_file: str | Path | None = None,
     second: tuple[str | Path, str | Path | None] | None = None,
     population: Any = None,
@@ -180,7 +182,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     seed: int | None = None,
     command: str = "",
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
-    read: ReadOptions = AS_USUAL,
+    read: ReadOptions = DEFAULT_READ_OPTIONS,
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
     """Gather the evidence about a release; refused where its files were changed, or the table is not its original.
@@ -190,19 +192,21 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     """
     opened, original = Release.open(release), _make_rereadable(original)
     names = list_public_columns(opened)
-    table_is: dict[str, Any] = {"hierarchies": hierarchies, "read": read}
-    stated = Context() if context is None else Context.read(context, [column[0] for column in opened.columns])
-    remembered_request = None if plan_file is None else dict(PlanFile.read(Path(plan_file)).remembered.request)
+    table_options: dict[str, Any] = {"hierarchies": hierarchies, "read": read}
+    stated_context = (
+        StatedContext() if context is None else StatedContext.read(context, [column[0] for column in opened.columns])
+    )
+    remembered_request = None if plan_file is None else dict(PlanFile.read(Path(plan_file)).request_record.request)
     progress("verifying", 0, opened.rows)
-    verification = verify(release, original, plan_file=plan_file, **table_is)
+    verification = verify(release, original, plan_file=plan_file, **table_options)
     check_original(verification)
     progress("verifying", opened.rows, opened.rows)
-    compared = _Compared.of(opened, original, plan_file, **table_is)
-    singled = measure_singling_out(names, compared.table, compared.raw)
+    original_view = _OriginalView.of(opened, original, plan_file, **table_options)
+    singling_out = measure_singling_out(names, original_view.table, original_view.raw_columns)
     progress("comparing", opened.rows, opened.rows)
     comparability = opened.manifest.mechanism.comparability
     spec = None if comparability is None else comparability.read_request(opened.manifest.design)
-    attacked = audit(
+    audit_result = audit(
         release,
         original,
         plan_file,
@@ -210,30 +214,30 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         population=population,
         spec=spec,
         seed=seed,
-        table=compared.table,
+        table=original_view.table,
         progress=lambda done, total: progress("attacking", opened.rows * done // total, opened.rows),
-        **table_is,
+        **table_options,
     )
     progress("asking", 0, opened.rows)
-    useful = measure_random_counts(opened, compared.table, names, seed)
-    own = answer_own_questions(
-        opened, compared.table, questions, lambda done, total: progress("questions", done, total)
+    utility = measure_random_counts(opened, original_view.table, names, seed)
+    own_answers = answer_own_questions(
+        opened, original_view.table, questions, lambda done, total: progress("questions", done, total)
     )
     progress("asking", opened.rows, opened.rows)
     return Dossier(
         release=opened,
-        on=on,
+        report_date=report_date,
         verification=verification,
-        audit=attacked,
-        singling=singled,
-        utility=useful,
-        values=_list_protected_values(opened.manifest, compared.table, spec),
+        audit=audit_result,
+        singling_out=singling_out,
+        utility=utility,
+        values=_list_protected_values(opened.manifest, original_view.table, spec),
         spec=spec,
-        left_out=compared.left_out,
-        dropped=compared.dropped,
-        asked=remembered_request,
-        context=stated,
-        own=tuple(own),
+        dropped_rows=original_view.dropped_rows,
+        dropped_columns=original_view.dropped_columns,
+        remembered_request=remembered_request,
+        context=stated_context,
+        own_answers=tuple(own_answers),
         seed=seed,
         command=command,
     )
@@ -242,9 +246,9 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
 def check_original(verification: Verification) -> None:
     """Refuse a release whose files were changed, and a table that is not its original, in one sentence."""
     for check in verification.checks:
-        if check.name == FILES and not check.passed:
+        if check.name == FILES_CHECK and not check.has_passed:
             raise ReleaseFormatError(f"the release does not pass the check of files: {check.detail}")
-        if check.name == PUBLIC and not check.passed:
+        if check.name == PUBLIC_CHECK and not check.has_passed:
             raise ReleaseFormatError(
                 "the public columns of the table are not those of the release: it is another table, or it has changed "
                 "since; name the table that was published, as it was then."
@@ -268,7 +272,7 @@ def _list_protected_values(manifest: Manifest, table: pa.Table, spec: PrivacySpe
     limits: Sequence[Fraction | None] = [None] * len(counts)
     if spec is not None:
         with suppress(SfumatoError):
-            limits = list(spec.limits(manifest.domain))
+            limits = list(spec.list_limits(manifest.domain))
     prior = None if spec is None or spec.bound is None else spec.bound.prior
     total, names, protected_values = max(int(counts.sum()), 1), make_labels(manifest.domain), []
     for place in np.argsort(-counts, kind="stable").tolist():

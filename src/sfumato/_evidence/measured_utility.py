@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes
-from sfumato._figures import BesideTheTruth
+from sfumato._figures import EstimateWithTruth
 from sfumato._figures.answer_intervals import AnswerRow, list_answer_rows
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery
@@ -25,9 +25,9 @@ from sfumato.errors import SfumatoError
 
 CONDITIONS, MOST_COLUMNS, MOST_VALUES = 60, 3, 80
 """So many conditions are drawn, on up to so many public columns; up to so many values are counted in each."""
-AT, NEAR = 1000, 2.0
+TYPICAL_COUNT, NEAR_FACTOR = 1000, 2.0
 """The error is told at this count, from counts that are at most so many times larger or smaller."""
-LOCKED: dict[str, str | bool | int | float | list[str]] = {
+LOCKED_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -40,32 +40,40 @@ Progress = Callable[[int, int], None]
 class Utility:
     """Counts at random, beside the truth."""
 
-    answers: tuple[BesideTheTruth, ...]
-    why_not: str = ""
+    answers: tuple[EstimateWithTruth, ...]
+    failure_reason: str = ""
     """Why there is none, where there is none."""
 
     @property
-    def known(self) -> list[BesideTheTruth]:
+    def known_answers(self) -> list[EstimateWithTruth]:
         """Those that have an interval."""
-        return [answer for answer in self.answers if answer.is_known]
+        return [answer for answer in self.answers if answer.is_complete]
 
     @property
     def coverage(self) -> float | None:
         """The share of 95% intervals that hold the truth."""
-        return sum(answer.is_held for answer in self.known) / len(self.known) if self.known else None
+        return (
+            sum(answer.is_covered for answer in self.known_answers) / len(self.known_answers)
+            if self.known_answers
+            else None
+        )
 
     @property
-    def error(self) -> float | None:
+    def typical_error(self) -> float | None:
         """How far counts of about a thousand are off, in parts of the count: the middle one of what answers say."""
-        near = [answer.standard_error / answer.truth for answer in self.known if AT / NEAR <= answer.truth <= AT * NEAR]
-        return median(near) if near else None
+        near_errors = [
+            answer.standard_error / answer.truth
+            for answer in self.known_answers
+            if TYPICAL_COUNT / NEAR_FACTOR <= answer.truth <= TYPICAL_COUNT * NEAR_FACTOR
+        ]
+        return median(near_errors) if near_errors else None
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {
-            "questions": len(self.known),
+            "questions": len(self.known_answers),
             "coverage": self.coverage,
-            "relative_error_at_1000": self.error,
+            "relative_error_at_1000": self.typical_error,
             "answers": [
                 {
                     "truth": answer.truth,
@@ -74,28 +82,28 @@ class Utility:
                     "low": _keep_finite(answer.low),
                     "high": _keep_finite(answer.high),
                 }
-                for answer in self.known
+                for answer in self.known_answers
             ],
-            "why_not": self.why_not or None,
+            "why_not": self.failure_reason or None,
         }
 
 
 def measure_random_counts(release: Release, table: pa.Table, names: Sequence[str], seed: int | None) -> Utility:
     """Draw conditions as records have them, count all values in each, and compare with the truth."""
     manifest, rows = release.manifest, table.num_rows
-    places, chance = find_domain_places(manifest.naming, table), np.random.default_rng(seed)
+    places, generator = find_domain_places(manifest.naming, table), np.random.default_rng(seed)
     (columns,) = encode_shared_values(names, [table]) if names else ([],)
     queries, truths = list[CountQuery](), list[int]()
     for _ in range(CONDITIONS if names and rows else 1):
-        number = int(chance.integers(0, min(MOST_COLUMNS, len(names)) + 1))
-        chosen = chance.choice(len(names), size=number, replace=False).tolist() if names else []
-        row = int(chance.integers(rows))
-        is_met = np.ones(rows, dtype=np.bool_)
-        for place in chosen:
-            is_met &= columns[place] == columns[place][row]
-        where = {names[place]: table.column(names[place])[row].as_py() for place in chosen}
-        counts = np.bincount(places[is_met], minlength=len(manifest.domain))
-        for value in _sample_values(counts, chance):
+        number = int(generator.integers(0, min(MOST_COLUMNS, len(names)) + 1))
+        chosen_columns = generator.choice(len(names), size=number, replace=False).tolist() if names else []
+        row = int(generator.integers(rows))
+        is_selected = np.ones(rows, dtype=np.bool_)
+        for place in chosen_columns:
+            is_selected &= columns[place] == columns[place][row]
+        where = {names[place]: table.column(names[place])[row].as_py() for place in chosen_columns}
+        counts = np.bincount(places[is_selected], minlength=len(manifest.domain))
+        for value in _sample_values(counts, generator):
             queries.append(CountQuery(where, [manifest.domain[value]]))
             truths.append(int(counts[value]))
     try:
@@ -103,17 +111,17 @@ def measure_random_counts(release: Release, table: pa.Table, names: Sequence[str
     except SfumatoError as error:
         return Utility((), str(error))
     return Utility(
-        tuple(BesideTheTruth.of(float(truth), estimate) for truth, estimate in zip(truths, estimates, strict=True))
+        tuple(EstimateWithTruth.of(float(truth), estimate) for truth, estimate in zip(truths, estimates, strict=True))
     )
 
 
-def _sample_values(counts: Codes, chance: np.random.Generator) -> list[int]:
+def _sample_values(counts: Codes, generator: np.random.Generator) -> list[int]:
     """All values, or of many some that occur and a few by chance."""
     if len(counts) <= MOST_VALUES:
         return list(range(len(counts)))
     occurring = np.flatnonzero(counts)
-    most = chance.permutation(occurring)[: 3 * MOST_VALUES // 4]
-    rest = chance.permutation(len(counts))[: MOST_VALUES - len(most)]
+    most = generator.permutation(occurring)[: 3 * MOST_VALUES // 4]
+    rest = generator.permutation(len(counts))[: MOST_VALUES - len(most)]
     return sorted({*most.tolist(), *rest.tolist()})
 
 
@@ -123,7 +131,7 @@ class OwnAnswer:
 
     sql: str
     rows: tuple[tuple[AnswerRow, float | None], ...] = ()
-    why_not: str = ""
+    failure_reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -137,7 +145,7 @@ class OwnAnswer:
             }
             for answer_row, truth in self.rows
         ]
-        return {"sql": self.sql, "rows": rows, "why_not": self.why_not or None}
+        return {"sql": self.sql, "rows": rows, "why_not": self.failure_reason or None}
 
 
 def answer_own_questions(
@@ -147,7 +155,7 @@ def answer_own_questions(
     if not questions:
         return []
     answers = release.ask_many(questions, progress=progress)
-    with duckdb.connect(config=LOCKED) as connection:
+    with duckdb.connect(config=LOCKED_CONFIG) as connection:
         connection.register("release", table)
         connection.execute("SET lock_configuration = true")
         return [_compare_with_truth(connection, sql, answer) for sql, answer in zip(questions, answers, strict=True)]
@@ -156,24 +164,26 @@ def answer_own_questions(
 def _compare_with_truth(connection: duckdb.DuckDBPyConnection, sql: str, answer: Answer | SfumatoError) -> OwnAnswer:
     if isinstance(answer, SfumatoError):
         return OwnAnswer(sql, (), str(answer))
-    rows, why = list_answer_rows(answer), ""
+    rows, reason = list_answer_rows(answer), ""
     truths: dict[tuple[str, ...], Sequence[Any]] = {}
     places = [place for place, name in enumerate(answer.names) if name in answer.numbers]
     try:
         truth_rows = connection.execute(parse(sql).sql(dialect="duckdb")).fetchmany(MOST_ROWS)
-        truths = {_group(row, places): row for row in truth_rows if len(row) == len(answer.names)}
+        truths = {_make_group_key(row, places): row for row in truth_rows if len(row) == len(answer.names)}
     except (duckdb.Error, SfumatoError):
-        why = "the table itself cannot be asked this, so the truth is not told."
+        reason = "the table itself cannot be asked this, so the truth is not told."
     answered_rows = [tuple(row[name] for name in answer.names) for row in answer.rows]
-    numbers = [_number(truths.get(_group(row, places), ()), place) for row in answered_rows for place in places]
-    return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), why)
+    numbers = [
+        _parse_number(truths.get(_make_group_key(row, places), ()), place) for row in answered_rows for place in places
+    ]
+    return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), reason)
 
 
-def _group(row: Sequence[Any], places: Sequence[int]) -> tuple[str, ...]:
+def _make_group_key(row: Sequence[Any], places: Sequence[int]) -> tuple[str, ...]:
     return tuple(str(cell) for place, cell in enumerate(row) if place not in places)
 
 
-def _number(row: Sequence[Any], place: int) -> float | None:
+def _parse_number(row: Sequence[Any], place: int) -> float | None:
     """A cell as a number; a count of a group that is not there is 0 in the table too, but that is not told here."""
     try:
         return float(row[place]) if row and row[place] is not None else None

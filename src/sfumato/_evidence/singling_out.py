@@ -23,63 +23,69 @@ MOST_COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class Singling:
+class SinglingOut:
     """How many records are alike. Private."""
 
     records: int
-    after: tuple[tuple[int, float], ...]
+    after_bins: tuple[tuple[int, float], ...]
     """The share of the records among so many alike or fewer, as published."""
-    before: tuple[tuple[int, float], ...] | None
+    before_bins: tuple[tuple[int, float], ...] | None
     """The same before columns were put into bins; None where none was."""
-    alike: ClassSizeShares
-    smallest: int
+    class_size_shares: ClassSizeShares
+    smallest_class: int
     """The size of the smallest group."""
-    sets: tuple[tuple[tuple[str, ...], float], ...]
+    column_sets: tuple[tuple[tuple[str, ...], float], ...]
     """Sets of at most three columns, and the share that is alone with them; those that make most alone first."""
-    tried: int
+    tried_count: int
     """How many sets were tried."""
-    left_out: tuple[str, ...] = ()
+    untried_columns: tuple[str, ...] = ()
     """Columns that were not tried together."""
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {
             "records": self.records,
-            "smallest_group": self.smallest,
-            "published": [list(pair) for pair in self.after],
-            "before_bins": None if self.before is None else [list(pair) for pair in self.before],
-            "sets": [{"columns": list(names), "alone": share} for names, share in self.sets],
-            "sets_tried": self.tried,
-            "columns_not_tried": list(self.left_out),
+            "smallest_group": self.smallest_class,
+            "published": [list(pair) for pair in self.after_bins],
+            "before_bins": None if self.before_bins is None else [list(pair) for pair in self.before_bins],
+            "sets": [{"columns": list(names), "alone": share} for names, share in self.column_sets],
+            "sets_tried": self.tried_count,
+            "columns_not_tried": list(self.untried_columns),
         }
 
 
-def measure_singling_out(names: Sequence[str], table: pa.Table, raw: Mapping[str, Codes] | None) -> Singling:
+def measure_singling_out(names: Sequence[str], table: pa.Table, raw_columns: Mapping[str, Codes] | None) -> SinglingOut:
     """Look at the public columns of a table as it was published, and before bins if those are given."""
     (columns,) = encode_shared_values(names, [table]) if names else ([],)
     sizes = _count_class_sizes(columns, table.num_rows)
-    chosen = sorted(range(len(names)), key=lambda place: -int(columns[place].max(initial=0)))[:MOST_COLUMNS]
-    tried = [item for number in range(1, MOST_TOGETHER + 1) for item in itertools.combinations(sorted(chosen), number)]
-    tried = [item for item in tried if len(item) < len(names) or len(names) == 1]
+    chosen_columns = sorted(range(len(names)), key=lambda place: -int(columns[place].max(initial=0)))[:MOST_COLUMNS]
+    column_sets = [
+        item
+        for number in range(1, MOST_TOGETHER + 1)
+        for item in itertools.combinations(sorted(chosen_columns), number)
+    ]
+    column_sets = [item for item in column_sets if len(item) < len(names) or len(names) == 1]
     unique_shares = [
         (tuple(names[place] for place in item), _compute_unique_share([columns[place] for place in item]))
-        for item in tried
+        for item in column_sets
     ]
     unique_shares.sort(key=lambda item: (-item[1], len(item[0])))
-    before = (
+    before_bins = (
         None
-        if raw is None
-        else _compute_size_shares(_count_class_sizes(list(raw.values()), len(next(iter(raw.values()), ()))))
+        if raw_columns is None
+        else _compute_size_shares(
+            _count_class_sizes(list(raw_columns.values()), len(next(iter(raw_columns.values()), ())))
+        )
     )
-    return Singling(
+    return SinglingOut(
         table.num_rows,
         _compute_size_shares(sizes),
-        before,
+        before_bins,
         compute_class_size_shares(sizes, table.num_rows),
         int(sizes.min(initial=table.num_rows)),
         tuple(item for item in unique_shares if item[1] > 0),
-        len(tried),
-        tuple(name for place, name in enumerate(names) if place not in chosen),
+        len(column_sets),
+        tuple(name for place, name in enumerate(names) if place not in chosen_columns),
     )
 
 

@@ -55,46 +55,49 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Context:
+class StatedContext:
     """What a person states about a release."""
 
-    stated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    needed: Mapping[str, str] = field(default_factory=dict)
+    statements: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    column_reasons: Mapping[str, str] = field(default_factory=dict)
     """Why each column is needed."""
 
     @classmethod
-    def read(cls, path: Path, columns: Sequence[str] = ()) -> Context:
+    def read(cls, path: Path, columns: Sequence[str] = ()) -> StatedContext:
         """Read a file; a section, key or column that nobody knows is refused, because it would be lost."""
-        written = read_toml(path, f"the context {str(path)!r}")
+        file_sections = read_toml(path, f"the context {str(path)!r}")
         allowed_keys = {**SECTIONS, COLUMNS: dict.fromkeys(columns, "")}
         statements: dict[str, dict[str, str]] = {}
-        for section, entries in written.items():
+        for section, entries in file_sections.items():
             _check(section, allowed_keys, "section of a context")
             if not isinstance(entries, Mapping):
                 raise SpecError(f"{section!r} is a section of a context: write [{section}] above its lines.")
             for key in entries:
                 _check(key, allowed_keys[section], f"{'column' if section == COLUMNS else 'key'} of [{section}]")
             statements[section] = {key: _format_entry(section, key, value) for key, value in entries.items()}
-        needed = statements.pop(COLUMNS, {})
-        return cls(statements, needed)
+        column_reasons = statements.pop(COLUMNS, {})
+        return cls(statements, column_reasons)
 
-    def entry(self, section: str, key: str) -> str:
+    def get_entry(self, section: str, key: str) -> str:
         """What was stated, or that it was not."""
-        return self.stated.get(section, {}).get(key, "") or NOT_STATED
+        return self.statements.get(section, {}).get(key, "") or NOT_STATED
 
-    def entries(self, section: str) -> list[tuple[str, str]]:
+    def list_entries(self, section: str) -> list[tuple[str, str]]:
         """All that may be stated in a section, and what was."""
-        return [(label, self.entry(section, key)) for key, label in SECTIONS[section].items()]
+        return [(label, self.get_entry(section, key)) for key, label in SECTIONS[section].items()]
 
     @property
     def decider(self) -> str | None:
         """Who decides, if that was stated."""
-        decision = self.stated.get("decision", {})
+        decision = self.statements.get("decision", {})
         return ", ".join(filter(None, (decision.get("name"), decision.get("role")))) or None
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        return {**{name: dict(entries) for name, entries in self.stated.items()}, COLUMNS: dict(self.needed)}
+        return {
+            **{name: dict(entries) for name, entries in self.statements.items()},
+            COLUMNS: dict(self.column_reasons),
+        }
 
 
 def _check(name: str, allowed: Mapping[str, Any], what: str) -> None:

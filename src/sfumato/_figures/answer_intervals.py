@@ -9,15 +9,22 @@ from typing import Any, Protocol
 
 from sfumato._figures.figure import HATCHED, WIDTH, Column, Figure, Head, assemble_figure, limit_width
 from sfumato._figures.number_cells import NumberCell
-from sfumato._figures.number_format import NOT_TOLD, format_count, format_percent, format_quantity, is_known, name
-from sfumato._figures.row_chart import MOST_ROWS, Rows, put_largest_first
+from sfumato._figures.number_format import (
+    NOT_AVAILABLE,
+    format_count,
+    format_name,
+    format_percent,
+    format_quantity,
+    is_known,
+)
+from sfumato._figures.row_chart import MOST_ROWS, RowLayout, put_largest_first
 from sfumato._figures.scales import Scale, keep_finite, make_linear_scale
-from sfumato._figures.svg import element, mark
+from sfumato._figures.svg import draw_mark, element
 
 LEVEL = 0.95
 
 
-class Estimated(Protocol):
+class EstimateLike(Protocol):
     """What an estimate tells."""
 
     @property
@@ -44,19 +51,21 @@ class AnswerRow:
     note: str = ""
     is_unreliable: bool = False
     """Whether the release was made so that this number is not to be relied on."""
-    said: str = ""
+    formatted_value: str = ""
     """The value as people read it, if its error says how."""
 
     @classmethod
-    def of(cls, label: str, found: Estimated, level: float = LEVEL, *, is_unreliable: bool = False) -> AnswerRow:
+    def of(cls, label: str, estimate: EstimateLike, level: float = LEVEL, *, is_unreliable: bool = False) -> AnswerRow:
         """From an `Estimate`."""
-        is_estimated = found.standard_error is not None and not math.isnan(found.value)
-        low, high = found.interval(level) if is_estimated else (None, None)
-        formatted_value = NumberCell.of(found.value, found.standard_error).value if is_estimated else ""
-        return cls(label, found.value, low, high, *found.bounds, found.note or "", is_unreliable, formatted_value)
+        is_estimated = estimate.standard_error is not None and not math.isnan(estimate.value)
+        low, high = estimate.interval(level) if is_estimated else (None, None)
+        formatted_value = NumberCell.of(estimate.value, estimate.standard_error).value if is_estimated else ""
+        return cls(
+            label, estimate.value, low, high, *estimate.bounds, estimate.note or "", is_unreliable, formatted_value
+        )
 
     @property
-    def is_told(self) -> bool:
+    def has_value(self) -> bool:
         """Whether there is a number."""
         return is_known(self.value)
 
@@ -64,7 +73,7 @@ class AnswerRow:
     def has_interval(self) -> bool:
         """Whether both ends are given; they may be infinite."""
         ends = (self.low, self.high)
-        return self.is_told and all(end is not None and not math.isnan(end) for end in ends)
+        return self.has_value and all(end is not None and not math.isnan(end) for end in ends)
 
     @property
     def excludes_zero(self) -> bool:
@@ -72,22 +81,22 @@ class AnswerRow:
         return self.has_interval and not (self.low or 0.0) <= 0 <= (self.high or 0.0)
 
     @property
-    def ends(self) -> str:
+    def interval_text(self) -> str:
         """The interval in words."""
-        return f"{_end(self.low)} to {_end(self.high)}" if self.has_interval else "no interval"
+        return f"{_format_end(self.low)} to {_format_end(self.high)}" if self.has_interval else "no interval"
 
     @property
-    def words(self) -> str:
+    def value_text(self) -> str:
         """The value."""
-        return self.said or (format_quantity(self.value) if self.is_told else NOT_TOLD)
+        return self.formatted_value or (format_quantity(self.value) if self.has_value else NOT_AVAILABLE)
 
 
-def make_answer_rows(labels: Iterable[str], estimates: Iterable[Estimated], level: float = LEVEL) -> list[AnswerRow]:
+def make_answer_rows(labels: Iterable[str], estimates: Iterable[EstimateLike], level: float = LEVEL) -> list[AnswerRow]:
     """From `Estimates`, or a list of them."""
     return [AnswerRow.of(label, estimate, level) for label, estimate in zip(labels, estimates, strict=True)]
 
 
-class Answered(Protocol):
+class AnswerLike(Protocol):
     """What an answer to a question in SQL tells: rows of groups and estimates."""
 
     @property
@@ -96,24 +105,24 @@ class Answered(Protocol):
     def numbers(self) -> tuple[str, ...]: ...
     @property
     def rows(self) -> tuple[Mapping[str, Any], ...]: ...
-    def level_of_each(self, level: float) -> float: ...
+    def correct_level(self, level: float) -> float: ...
 
 
-def list_answer_rows(answer: Answered, level: float = LEVEL) -> list[AnswerRow]:
+def list_answer_rows(answer: AnswerLike, level: float = LEVEL) -> list[AnswerRow]:
     """From an `Answer`: each number of each row, named by its groups; so that all hold together if that was asked."""
     groups = [name for name in answer.names if name not in answer.numbers]
-    own = answer.level_of_each(level)
+    interval_level = answer.correct_level(level)
     result_rows = []
     for row in answer.rows:
         group = ", ".join("(missing)" if row[name] is None else str(row[name]) for name in groups)
         for number in answer.numbers:
             parts = [group] if group else []
             parts += [number] if len(answer.numbers) > 1 or not group else []
-            result_rows.append(AnswerRow.of(": ".join(parts), row[number], own))
+            result_rows.append(AnswerRow.of(": ".join(parts), row[number], interval_level))
     return result_rows
 
 
-def _end(number: float | None) -> str:
+def _format_end(number: float | None) -> str:
     if number is not None and math.isinf(number):
         return "no upper limit" if number > 0 else "no lower limit"
     return format_quantity(number)
@@ -124,72 +133,91 @@ def draw_forest_plot(
 ) -> Figure:
     """A dot and an interval for each answer, certain bounds as ticks; hatched where it is not to be relied on."""
     width = limit_width(width)
-    ordered = put_largest_first(
-        answers, lambda answer: abs(answer.value) if answer.value is not None and answer.is_told else -1.0
+    ordered_answers = put_largest_first(
+        answers, lambda answer: abs(answer.value) if answer.value is not None and answer.has_value else -1.0
     )
-    drawn = ordered[:MOST_ROWS]
-    together = " that hold together" if is_simultaneous else ""
-    measured = [f"estimates with {format_percent(level)} intervals{together}, for the original table"]
-    is_hatched = any(answer.is_unreliable for answer in drawn)
+    drawn_answers = ordered_answers[:MOST_ROWS]
+    simultaneous_text = " that hold together" if is_simultaneous else ""
+    captions = [f"estimates with {format_percent(level)} intervals{simultaneous_text}, for the original table"]
+    is_hatched = any(answer.is_unreliable for answer in drawn_answers)
     if is_hatched:
-        measured.append("hatched: not to be relied on")
-    head = Head.of("Answers with their intervals", measured, width)
-    rows = Rows.below(
-        head, width, [answer.label for answer in drawn], [answer.words for answer in drawn], total=len(ordered)
+        captions.append("hatched: not to be relied on")
+    head = Head.of("Answers with their intervals", captions, width)
+    rows = RowLayout.from_head(
+        head,
+        width,
+        [answer.label for answer in drawn_answers],
+        [answer.value_text for answer in drawn_answers],
+        total=len(ordered_answers),
     )
-    numbers = [number for answer in drawn for number in (answer.value, answer.low, answer.high)]
+    numbers = [number for answer in drawn_answers for number in (answer.value, answer.low, answer.high)]
     x = make_linear_scale(numbers, rows.area.left + 8, rows.area.right - 8)
-    parts = [rows.frame(x, format_quantity, "estimated number")]
+    parts = [rows.draw_frame(x, format_quantity, "estimated number")]
     zero = f"M{x(0.0):.1f} {rows.area.top:.1f}V{rows.area.bottom:.1f}"
     parts.append(element("path", d=zero, class_="axis"))
-    parts += [_draw_row(rows, number, answer, x) for number, answer in enumerate(drawn)]
+    parts += [_draw_row(rows, number, answer, x) for number, answer in enumerate(drawn_answers)]
     columns = (
-        Column("", name),
+        Column("", format_name),
         Column("estimate", format_quantity),
-        Column("low", _end),
-        Column("high", _end),
-        Column("certainly at least", _end),
-        Column("certainly at most", _end),
-        Column("note", name),
+        Column("low", _format_end),
+        Column("high", _format_end),
+        Column("certainly at least", _format_end),
+        Column("certainly at most", _format_end),
+        Column("note", format_name),
     )
-    table = [(one.label, one.value, one.low, one.high, one.least, one.most, one.note) for one in ordered]
+    table = [
+        (
+            answer_row.label,
+            answer_row.value,
+            answer_row.low,
+            answer_row.high,
+            answer_row.least,
+            answer_row.most,
+            answer_row.note,
+        )
+        for answer_row in ordered_answers
+    ]
     return assemble_figure(
         head,
         parts,
-        size=(width, rows.area.height),
+        size=(width, rows.area.figure_height),
         reading=_describe_figure(answers, level),
         columns=columns,
         rows=table,
-        hatched=is_hatched,
+        is_hatched=is_hatched,
     )
 
 
-def _draw_row(rows: Rows, number: int, answer: AnswerRow, x: Scale) -> str:
+def _draw_row(rows: RowLayout, number: int, answer: AnswerRow, x: Scale) -> str:
     at = rows.middles[number]
-    tooltip = f"{name(answer.label)}: {answer.words} ({answer.ends})"
+    tooltip = f"{format_name(answer.label)}: {answer.value_text} ({answer.interval_text})"
     if answer.note:
-        tooltip = f"{tooltip}; {name(answer.note)}"
-    parts = [rows.said(number, answer.words)]
+        tooltip = f"{tooltip}; {format_name(answer.note)}"
+    parts = [rows.draw_row_text(number, answer.value_text)]
     if answer.has_interval:
         low, high = x(answer.low or 0.0), x(answer.high or 0.0)
         if answer.is_unreliable:
             size = {"width": max(high - low, 2.0), "height": 10.0}
             parts.append(element("rect", x=low, y=at - 5, fill=HATCHED, title=tooltip, **size))
         else:
-            parts.append(rows.across(number, low, high, "line s0", title=tooltip))
+            parts.append(rows.draw_row_line(number, low, high, "line s0", title=tooltip))
         ends = ((answer.low, low, 6), (answer.high, high, -6))
-        for end, place, back in ends:  # an arrow where there is no end
+        for end, place, arrow_length in ends:  # an arrow where there is no end
             if is_known(end):
                 continue
             parts.append(
-                element("path", d=f"M{place + back:.1f} {at - 4:.1f}L{place:.1f} {at:.1f}l{back} 4", class_="line s0")
+                element(
+                    "path",
+                    d=f"M{place + arrow_length:.1f} {at - 4:.1f}L{place:.1f} {at:.1f}l{arrow_length} 4",
+                    class_="line s0",
+                )
             )
     for bound in keep_finite([answer.least, answer.most]):
         if x.low <= bound <= x.high and bound != 0:  # which has its line
             parts.append(element("path", d=f"M{x(bound):.1f} {at - 6:.1f}v12", class_="axis"))
-    if answer.value is not None and answer.is_told:
+    if answer.value is not None and answer.has_value:
         shape, kind = ("diamond", "hollow grey") if answer.is_unreliable else ("circle", "dot s0")
-        parts.append(mark(shape, x(answer.value), at, kind, title=tooltip))
+        parts.append(draw_mark(shape, x(answer.value), at, kind, title=tooltip))
     return "".join(parts)
 
 
@@ -199,9 +227,9 @@ def _describe_figure(answers: Sequence[AnswerRow], level: float) -> str:
     rest = f"; {format_count(unreliable, 'answer')} not to be relied on" if unreliable else ""
     if not reliable_answers:
         return f"No answer has an interval{rest}." if answers else "There is no answer."
-    beyond = sum(answer.excludes_zero for answer in reliable_answers)
-    verb = "excludes" if beyond == 1 else "exclude"
+    nonzero_count = sum(answer.excludes_zero for answer in reliable_answers)
+    verb = "excludes" if nonzero_count == 1 else "exclude"
     return (
-        f"{beyond:,} of {format_count(len(reliable_answers), 'interval')} {verb} zero, at "
+        f"{nonzero_count:,} of {format_count(len(reliable_answers), 'interval')} {verb} zero, at "
         f"{format_percent(level)}{rest}."
     )

@@ -8,47 +8,47 @@ from typing import Protocol
 
 from sfumato._figures.axes import select_mark_shape, select_series_class
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_exact_percent, format_percent, is_known, name
-from sfumato._figures.row_chart import MOST_ROWS, Rows, put_largest_first
+from sfumato._figures.number_format import format_exact_percent, format_name, format_percent, is_known
+from sfumato._figures.row_chart import MOST_ROWS, RowLayout, put_largest_first
 from sfumato._figures.scales import Scale, make_share_scale
-from sfumato._figures.svg import element, mark
+from sfumato._figures.svg import draw_mark, element
 
 
-class RightGuesses(Protocol):
+class BeliefLike(Protocol):
     """What an attack tells of beliefs."""
 
     @property
-    def right(self) -> float: ...
+    def success(self) -> float: ...
     @property
     def interval(self) -> tuple[float, float]: ...
     @property
-    def well_above(self) -> float: ...
+    def share_well_above(self) -> float: ...
 
 
-class AttackFound(Protocol):
+class AttackLike(Protocol):
     """What an attack tells."""
 
     @property
-    def told(self) -> tuple[str, ...]: ...
+    def known_columns(self) -> tuple[str, ...]: ...
     @property
-    def knows(self) -> str: ...
+    def knowledge(self) -> str: ...
     @property
-    def control(self) -> RightGuesses | None: ...
+    def control(self) -> BeliefLike | None: ...
     @property
-    def without(self) -> RightGuesses: ...
+    def without_release(self) -> BeliefLike: ...
     @property
-    def with_release(self) -> RightGuesses | None: ...
+    def with_release(self) -> BeliefLike | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class GuessedRight:
+class AttackSuccess:
     """For which share of the people an attacker guesses right."""
 
-    knows: str
+    knowledge: str
     """What the attacker knows of a person, so that `somebody who knows ...` can be said."""
-    release: str
+    mechanism: str
     """By which mechanism the release is made."""
-    without: float
+    without_release: float
     with_release: float | None
     control: float | None = None
     """The same for a control: people who are not in the table, or an attacker who learned from the original."""
@@ -56,94 +56,96 @@ class GuessedRight:
     """A 95% interval of the share with the release."""
 
     @classmethod
-    def of(cls, attack: AttackFound, release: str) -> GuessedRight:
+    def of(cls, attack: AttackLike, mechanism: str) -> AttackSuccess:
         """From an `Attack`."""
-        without, with_release = attack.without.right, attack.with_release
-        control = None if attack.control is None else attack.control.right
+        without_release, with_release = attack.without_release.success, attack.with_release
+        control = None if attack.control is None else attack.control.success
         if with_release is None:
-            return cls(attack.knows, release, without, None, control)
-        return cls(attack.knows, release, without, with_release.right, control, with_release.interval)
+            return cls(attack.knowledge, mechanism, without_release, None, control)
+        return cls(attack.knowledge, mechanism, without_release, with_release.success, control, with_release.interval)
 
     @property
-    def words(self) -> str:
+    def shares_text(self) -> str:
         """Both shares."""
-        return f"{format_percent(self.without)} \u2192 {format_percent(self.with_release)}"
+        return f"{format_percent(self.without_release)} \u2192 {format_percent(self.with_release)}"
 
 
-def describe_known_columns(told: Sequence[str]) -> str:
+def describe_known_columns(columns: Sequence[str]) -> str:
     """What somebody knows who was told some columns, or none: then how frequent the values are."""
-    if not told:
+    if not columns:
         return "how frequent the values are"
-    return name(told[0]) if len(told) == 1 else f"all {len(told)} public columns"
+    return format_name(columns[0]) if len(columns) == 1 else f"all {len(columns)} public columns"
 
 
-def draw_attack_scenarios(guesses: Sequence[GuessedRight], width: float = WIDTH) -> Figure:
+def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH) -> Figure:
     """For each attacker right guesses without the release and with it, a row a mechanism; controls are hollow."""
     width = limit_width(width)
-    knowledge = dict.fromkeys(guess.knows for guess in guesses)
-    releases = list(dict.fromkeys(guess.release for guess in guesses))
-    several = len(releases) > 1
-    ordered = [guess for knows in knowledge for guess in guesses if guess.knows == knows]
-    ordered = put_largest_first(ordered, lambda guess: (guess.with_release or guess.without) - guess.without)
-    drawn = ordered[:MOST_ROWS]
-    measured = ["people guessed right: without the release (grey) and with it (coloured)"]
-    measured += [] if several else ["by somebody who knows of a person:"]
-    if any(is_known(guess.control) for guess in drawn):
-        measured.append("hollow: a control")
-    head = Head.of("What attackers guess right", measured, width)
-    rows = Rows.below(
+    knowledge = dict.fromkeys(guess.knowledge for guess in guesses)
+    mechanisms = list(dict.fromkeys(guess.mechanism for guess in guesses))
+    has_several = len(mechanisms) > 1
+    ordered_guesses = [guess for knowledge_text in knowledge for guess in guesses if guess.knowledge == knowledge_text]
+    ordered_guesses = put_largest_first(
+        ordered_guesses, lambda guess: (guess.with_release or guess.without_release) - guess.without_release
+    )
+    drawn_guesses = ordered_guesses[:MOST_ROWS]
+    captions = ["people guessed right: without the release (grey) and with it (coloured)"]
+    captions += [] if has_several else ["by somebody who knows of a person:"]
+    if any(is_known(guess.control) for guess in drawn_guesses):
+        captions.append("hollow: a control")
+    head = Head.of("What attackers guess right", captions, width)
+    rows = RowLayout.from_head(
         head,
         width,
-        [guess.release if several else guess.knows for guess in drawn],
-        [guess.words for guess in drawn],
-        groups=[f"Somebody who knows {guess.knows}" for guess in drawn] if several else (),
-        total=len(ordered),
+        [guess.mechanism if has_several else guess.knowledge for guess in drawn_guesses],
+        [guess.shares_text for guess in drawn_guesses],
+        groups=[f"Somebody who knows {guess.knowledge}" for guess in drawn_guesses] if has_several else (),
+        total=len(ordered_guesses),
     )
-    numbers = [share for guess in drawn for share in (guess.without, guess.with_release, guess.control)]
+    numbers = [share for guess in drawn_guesses for share in (guess.without_release, guess.with_release, guess.control)]
     x = make_share_scale(numbers, rows.area.left, rows.area.right)
-    parts = [rows.frame(x, format_percent, "people guessed right")]
-    for number, guess in enumerate(drawn):
-        parts.append(rows.said(number, guess.words))
-        parts += _draw_dumbbell(rows, number, x, guess, releases.index(guess.release))
+    parts = [rows.draw_frame(x, format_percent, "people guessed right")]
+    for number, guess in enumerate(drawn_guesses):
+        parts.append(rows.draw_row_text(number, guess.shares_text))
+        parts += _draw_dumbbell(rows, number, x, guess, mechanisms.index(guess.mechanism))
     columns = (
-        Column("knows", name),
-        Column("release", name),
+        Column("knows", format_name),
+        Column("release", format_name),
         Column("right without", format_percent),
         Column("right with", format_percent),
         Column("95% interval", _format_interval),
         Column("control", _format_share),
     )
     table = [
-        (guess.knows, guess.release, guess.without, guess.with_release, guess.interval, guess.control)
-        for guess in ordered
+        (guess.knowledge, guess.mechanism, guess.without_release, guess.with_release, guess.interval, guess.control)
+        for guess in ordered_guesses
     ]
     return assemble_figure(
         head,
         parts,
-        size=(width, rows.area.height),
-        reading=_describe_figure(guesses, several=several),
+        size=(width, rows.area.figure_height),
+        reading=_describe_figure(guesses, has_several=has_several),
         columns=columns,
         rows=table,
     )
 
 
-def _draw_dumbbell(rows: Rows, number: int, x: Scale, guess: GuessedRight, which: int) -> list[str]:
+def _draw_dumbbell(rows: RowLayout, number: int, x: Scale, guess: AttackSuccess, series: int) -> list[str]:
     """A control as a hollow dot, then from right guesses without the release to those with it, and their interval."""
     at, parts = rows.middles[number], []
-    tooltip = f"{name(guess.knows)}, {name(guess.release)}: {guess.words}"
+    tooltip = f"{format_name(guess.knowledge)}, {format_name(guess.mechanism)}: {guess.shares_text}"
     if guess.control is not None and is_known(guess.control):
         control = f"control: {format_percent(guess.control)}"
         parts.append(element("circle", cx=x(guess.control), cy=at, r=4, class_="hollow grey", title=control))
     if guess.with_release is None or not is_known(guess.with_release):
-        return [*parts, mark("bar", x(guess.without), at, "fill grey", title=tooltip)]
+        return [*parts, draw_mark("bar", x(guess.without_release), at, "fill grey", title=tooltip)]
     end = x(guess.with_release)
-    parts.append(rows.across(number, x(guess.without), end, f"broad {select_series_class(which)}"))
+    parts.append(rows.draw_row_line(number, x(guess.without_release), end, f"broad {select_series_class(series)}"))
     if guess.interval is not None:
         low, high = (x(end) for end in guess.interval)
         whisker = f"M{low:.1f} {at - 4:.1f}v8M{low:.1f} {at:.1f}H{high:.1f}M{high:.1f} {at - 4:.1f}v8"
-        parts.append(element("path", d=whisker, class_=f"thin {select_series_class(which)}"))
-    parts.append(mark("bar", x(guess.without), at, "fill grey"))
-    return [*parts, mark(select_mark_shape(which), end, at, f"dot {select_series_class(which)}", title=tooltip)]
+        parts.append(element("path", d=whisker, class_=f"thin {select_series_class(series)}"))
+    parts.append(draw_mark("bar", x(guess.without_release), at, "fill grey"))
+    return [*parts, draw_mark(select_mark_shape(series), end, at, f"dot {select_series_class(series)}", title=tooltip)]
 
 
 def _format_share(share: float | None) -> str:
@@ -154,21 +156,22 @@ def _format_interval(interval: tuple[float, float] | None) -> str:
     return "-" if interval is None else f"{format_exact_percent(interval[0])} to {format_exact_percent(interval[1])}"
 
 
-def _describe_figure(guesses: Sequence[GuessedRight], *, several: bool) -> str:
+def _describe_figure(guesses: Sequence[AttackSuccess], *, has_several: bool) -> str:
     """Of the first release, the attacker who is right most often with it."""
-    first = [guess for guess in guesses if guess.release == guesses[0].release]
-    if not first:
+    first_guesses = [guess for guess in guesses if guess.mechanism == guesses[0].mechanism]
+    if not first_guesses:
         return "No attacker was tried."
-    release_guesses = [guess for guess in first if is_known(guess.with_release)]
-    of = f" ({name(guesses[0].release)})" if several else ""
+    release_guesses = [guess for guess in first_guesses if is_known(guess.with_release)]
+    suffix = f" ({format_name(guesses[0].mechanism)})" if has_several else ""
     if not release_guesses:
-        best = max(first, key=lambda guess: guess.without)
+        best = max(first_guesses, key=lambda guess: guess.without_release)
         sentence = (
-            f"Somebody who knows {name(best.knows)} guesses {format_percent(best.without)} right without the release"
+            f"Somebody who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} right "
+            "without the release"
         )
-        return f"{sentence}; with it is not told{of}."
+        return f"{sentence}; with it is not told{suffix}."
     best = max(release_guesses, key=lambda guess: guess.with_release or 0.0)
     return (
-        f"Somebody who knows {name(best.knows)} guesses {format_percent(best.without)} right without the release and "
-        f"{format_percent(best.with_release)} with it{of}."
+        f"Somebody who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} right "
+        f"without the release and {format_percent(best.with_release)} with it{suffix}."
     )

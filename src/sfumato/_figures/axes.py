@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sfumato._figures.figure import EDGE, Head
 from sfumato._figures.figure_style import DASHES, SERIES
 from sfumato._figures.scales import Scale
-from sfumato._figures.svg import SHAPES, SMALL, draw_text, element, estimate_width, make_path_data, mark
+from sfumato._figures.svg import SHAPES, SMALL, draw_mark, draw_text, element, estimate_width, make_path_data
 
 GAP = 15.0
 """Between two lines of text."""
@@ -43,7 +43,7 @@ def select_broken_dash(number: int) -> str:
     return select_dash_class(1 + number % (len(DASHES) - 1))
 
 
-def spread(places: Sequence[float], low: float, high: float, gap: float = GAP) -> list[float]:
+def spread_labels(places: Sequence[float], low: float, high: float, gap: float = GAP) -> list[float]:
     """Places as near as may be to those wanted, in the same order, no two nearer than the gap while there is room."""
     order = sorted(range(len(places)), key=lambda index: (places[index], index))
     gap = min(gap, (high - low) / max(len(places) - 1, 1))
@@ -64,12 +64,12 @@ class Curve(NamedTuple):
     name: str
     marks: Sequence[tuple[float, float, str]]
     dashes: str = ""
-    hollow: Sequence[bool] = ()
+    hollow_marks: Sequence[bool] = ()
     """Which marks are hollow; none if nothing is said."""
     breaks: frozenset[int] = frozenset()
     """The marks that no line leads to from the one before, because there is none between them."""
 
-    def drawn(self, number: int, row: int) -> str:
+    def draw(self, number: int, row: int) -> str:
         """In the colour and with the shape of its number; its marks are rows of the table from some row on."""
         colour, parts = select_series_class(number), []
         ends = [0, *sorted(self.breaks), len(self.marks)]
@@ -77,10 +77,10 @@ class Curve(NamedTuple):
         if runs:
             places = "".join(make_path_data((x, y) for x, y, _ in run) for run in runs)
             parts.append(element("path", d=places, class_=f"line {colour} {self.dashes}".rstrip()))
-        hollow = self.hollow or [False] * len(self.marks)
-        for place, ((x, y, tooltip), is_hollow) in enumerate(zip(self.marks, hollow, strict=True)):
+        hollow_marks = self.hollow_marks or [False] * len(self.marks)
+        for place, ((x, y, tooltip), is_hollow) in enumerate(zip(self.marks, hollow_marks, strict=True)):
             kind = f"{'hollow' if is_hollow else 'dot'} {colour}"
-            parts.append(mark(select_mark_shape(number), x, y, kind, title=tooltip, row=str(row + place)))
+            parts.append(draw_mark(select_mark_shape(number), x, y, kind, title=tooltip, row=str(row + place)))
         return "".join(parts)
 
 
@@ -94,7 +94,7 @@ class Area:
     bottom: float
 
     @classmethod
-    def below(cls, head: Head, width: float, *, names: Iterable[str] = (), ticks: Iterable[str] = ()) -> Area:
+    def from_head(cls, head: Head, width: float, *, names: Iterable[str] = (), ticks: Iterable[str] = ()) -> Area:
         """Below a heading, with room for ticks at the left and names at the right: at most a third of the width."""
         widest = max((estimate_width(curve_name, BOLD) for curve_name in names), default=0.0)
         right = width - EDGE - (min(widest + 14, width / 3) if widest else 20)
@@ -103,79 +103,86 @@ class Area:
         return cls(max(left, 46.0), head.bottom + 12, right, head.bottom + 12 + tall)
 
     @property
-    def height(self) -> float:
+    def figure_height(self) -> float:
         """The height of the whole figure, with the axis below."""
         return self.bottom + 40
 
-    def across(self, scale: Scale, words: NumberFormatter, label: str, wanted: Sequence[float] = ()) -> str:
+    def draw_x_axis(
+        self, scale: Scale, formatter: NumberFormatter, label: str, preferred_ticks: Sequence[float] = ()
+    ) -> str:
         """The axis below: ticks that do not touch, light lines, and what it measures.
 
         Where some numbers are wanted as ticks, and have room, they are the ticks.
         """
-        widest = max(estimate_width(words(tick)) for tick in (*wanted, scale.low, scale.high))
+        widest = max(estimate_width(formatter(tick)) for tick in (*preferred_ticks, scale.low, scale.high))
         room = max(widest + 14, 36)
-        places = [scale(tick) for tick in wanted]
+        places = [scale(tick) for tick in preferred_ticks]
         has_room = all(after - before >= room for before, after in itertools.pairwise(places))
-        ticks = wanted if wanted and has_room else scale.ticks(room)
+        ticks = preferred_ticks if preferred_ticks and has_room else scale.list_ticks(room)
         lines = "".join(f"M{scale(tick):.1f} {self.top:.1f}V{self.bottom:.1f}" for tick in ticks)
-        drawn = [element("path", d=lines, class_="grid")] if lines else []
-        drawn += [draw_text(scale(tick), self.bottom + 16, words(tick), "quiet middle") for tick in ticks]
-        drawn.append(element("path", d=f"M{self.left:.1f} {self.bottom:.1f}H{self.right:.1f}", class_="axis"))
+        parts = [element("path", d=lines, class_="grid")] if lines else []
+        parts += [draw_text(scale(tick), self.bottom + 16, formatter(tick), "quiet middle") for tick in ticks]
+        parts.append(element("path", d=f"M{self.left:.1f} {self.bottom:.1f}H{self.right:.1f}", class_="axis"))
         middle = (self.left + self.right) / 2
         half = estimate_width(label) / 2
         place = max(middle, half + EDGE)
-        drawn += [draw_text(place, self.bottom + 33, label, "quiet middle")] if label else []
-        return "".join(drawn)
+        parts += [draw_text(place, self.bottom + 33, label, "quiet middle")] if label else []
+        return "".join(parts)
 
-    def up(self, scale: Scale, words: NumberFormatter, marked: float | None = None) -> str:
+    def draw_y_axis(self, scale: Scale, formatter: NumberFormatter, marked_value: float | None = None) -> str:
         """The axis at the left; a number that matters has a line of its own, and other ticks make room for it."""
-        ticks = [tick for tick in scale.ticks(30) if marked is None or abs(scale(tick) - scale(marked)) >= GAP]
-        lines = "".join(f"M{self.left:.1f} {scale(tick):.1f}H{self.right:.1f}" for tick in ticks)
-        drawn = [element("path", d=lines, class_="grid")] if lines else []
-        drawn += [
-            draw_text(self.left - 6, scale(tick) + 4, words(tick), "quiet end", room=self.left - 6) for tick in ticks
+        ticks = [
+            tick
+            for tick in scale.list_ticks(30)
+            if marked_value is None or abs(scale(tick) - scale(marked_value)) >= GAP
         ]
-        if marked is not None:
-            level = f"M{self.left:.1f} {scale(marked):.1f}H{self.right:.1f}"
-            drawn.append(element("path", d=level, class_="rule"))
-            drawn.append(draw_text(self.left - 6, scale(marked) + 4, words(marked), "strong end"))
-        return "".join(drawn)
+        lines = "".join(f"M{self.left:.1f} {scale(tick):.1f}H{self.right:.1f}" for tick in ticks)
+        parts = [element("path", d=lines, class_="grid")] if lines else []
+        parts += [
+            draw_text(self.left - 6, scale(tick) + 4, formatter(tick), "quiet end", room=self.left - 6)
+            for tick in ticks
+        ]
+        if marked_value is not None:
+            level = f"M{self.left:.1f} {scale(marked_value):.1f}H{self.right:.1f}"
+            parts.append(element("path", d=level, class_="rule"))
+            parts.append(draw_text(self.left - 6, scale(marked_value) + 4, formatter(marked_value), "strong end"))
+        return "".join(parts)
 
-    def upright(self, x: float, words: str) -> str:
+    def draw_vertical_line(self, x: float, label: str) -> str:
         """A line up at some place, with words above it."""
         rule = element("path", d=f"M{x:.1f} {self.top:.1f}V{self.bottom:.1f}", class_="rule")
-        fits = x - 4 + estimate_width(words) <= self.right
-        return rule + draw_text(x - 4 if fits else x + 4, self.top - 3, words, "quiet" if fits else "quiet end")
+        fits = x - 4 + estimate_width(label) <= self.right
+        return rule + draw_text(x - 4 if fits else x + 4, self.top - 3, label, "quiet" if fits else "quiet end")
 
-    def nothing(self, words: str) -> str:
+    def draw_empty_note(self, message: str) -> str:
         """What is written where there is nothing to draw."""
-        return draw_text((self.left + self.right) / 2, (self.top + self.bottom) / 2, words, "quiet middle halo")
+        return draw_text((self.left + self.right) / 2, (self.top + self.bottom) / 2, message, "quiet middle halo")
 
-    def curves(self, curves: Sequence[Curve], width: float, empty: str, first_row: int = 0) -> str:
+    def draw_curves(self, curves: Sequence[Curve], width: float, empty_note: str, first_row: int = 0) -> str:
         """Lines with their names at their ends, moved apart where they would touch; or why there are none.
 
         Their marks are rows of the table from some row on.
         """
         if not curves:
-            return self.nothing(empty)
-        drawn, shown, row = [], curves[:MOST_LINES], first_row
-        for number, curve in enumerate(shown):
-            drawn.append(curve.drawn(number, row))
+            return self.draw_empty_note(empty_note)
+        parts, shown_curves, row = [], curves[:MOST_LINES], first_row
+        for number, curve in enumerate(shown_curves):
+            parts.append(curve.draw(number, row))
             row += len(curve.marks)
-        ends = [max(curve.marks)[:2] for curve in shown]
-        places = spread([y for _, y in ends], self.top + 4, self.bottom - 2)
+        ends = [max(curve.marks)[:2] for curve in shown_curves]
+        places = spread_labels([y for _, y in ends], self.top + 4, self.bottom - 2)
         start = self.right + 10
-        for number, ((x, y), place, curve) in enumerate(zip(ends, places, shown, strict=True)):
+        for number, ((x, y), place, curve) in enumerate(zip(ends, places, shown_curves, strict=True)):
             if abs(place - y) > GAP / 2 or start - x > 2 * GAP:
                 lead = f"M{x + 6:.1f} {y:.1f}L{start - 2:.1f} {place:.1f}"
-                drawn.append(element("path", d=lead, class_=f"lead {select_series_class(number)}"))
-            drawn.append(
+                parts.append(element("path", d=lead, class_=f"lead {select_series_class(number)}"))
+            parts.append(
                 draw_text(
                     start, place + 4, curve.name, f"fill strong {select_series_class(number)}", room=width - start - 1
                 )
             )
-        more = sum(len(curve.marks) for curve in curves[MOST_LINES:])
-        return "".join([*drawn, draw_omitted_count(self.left + 4, self.bottom - 6, more)])
+        omitted_count = sum(len(curve.marks) for curve in curves[MOST_LINES:])
+        return "".join([*parts, draw_omitted_count(self.left + 4, self.bottom - 6, omitted_count)])
 
 
 def draw_omitted_count(x: float, y: float, number: int) -> str:
@@ -188,8 +195,8 @@ def draw_omitted_count(x: float, y: float, number: int) -> str:
 
 def interpolate(points: Sequence[tuple[float, float]], at: float) -> float | None:
     """A number between two known ones, straight on scales of powers of ten; None beyond them."""
-    for (x, y), (further, other) in itertools.pairwise(points):
-        if x <= at <= further and y > 0 and other > 0 and further > x > 0:
-            part = (math.log(at) - math.log(x)) / (math.log(further) - math.log(x))
-            return math.exp((1 - part) * math.log(y) + part * math.log(other))
+    for (x, y), (next_x, next_y) in itertools.pairwise(points):
+        if x <= at <= next_x and y > 0 and next_y > 0 and next_x > x > 0:
+            part = (math.log(at) - math.log(x)) / (math.log(next_x) - math.log(x))
+            return math.exp((1 - part) * math.log(y) + part * math.log(next_y))
     return next((y for x, y in points if x == at), None)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sfumato._figures.axes import Area
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_percent, format_quantity, is_known, name
+from sfumato._figures.number_format import format_name, format_percent, format_quantity, is_known
 from sfumato._figures.row_chart import put_largest_first
 from sfumato._figures.scales import Scale
 from sfumato._figures.svg import draw_text, element, make_path_data
@@ -19,7 +19,7 @@ MOST_VALUES = 60
 """More ticks are a band of their own; the most frequent values are shown."""
 
 
-class OneBound(Protocol):
+class BoundLike(Protocol):
     """A request for one bound of all values."""
 
     @property
@@ -27,78 +27,91 @@ class OneBound(Protocol):
     @property
     def posterior(self) -> Fraction: ...
     @property
-    def whole(self) -> Fraction: ...
+    def person_amplification(self) -> Fraction: ...
 
 
 @dataclass(frozen=True, slots=True)
-class PromisedBelief:
+class BeliefBound:
     """A bound, and how strongly the values of a table are believed by whoever knows their frequencies."""
 
     prior: Fraction
     posterior: Fraction
-    factor: Fraction | None
+    odds_factor: Fraction | None
     """By how much odds can be multiplied, whatever was believed before; None where that is not promised."""
     shares: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, bound: OneBound, shares: Mapping[str, float], *, for_every_belief: bool) -> PromisedBelief:
+    def of(cls, bound: BoundLike, shares: Mapping[str, float], *, is_any_prior: bool) -> BeliefBound:
         """From a request for one bound; whether it holds for every belief is for the mechanism to say."""
-        return cls(bound.prior, bound.posterior, bound.whole if for_every_belief else None, tuple(shares.items()))
+        return cls(
+            bound.prior, bound.posterior, bound.person_amplification if is_any_prior else None, tuple(shares.items())
+        )
 
-    def after(self, belief: float) -> float | None:
+    def compute_posterior(self, belief: float) -> float | None:
         """The most that a belief can become; None where nothing is promised."""
-        if self.factor is not None:
-            factor = float(self.factor)
-            return factor * belief / (1 + (factor - 1) * belief)
+        if self.odds_factor is not None:
+            odds_factor = float(self.odds_factor)
+            return odds_factor * belief / (1 + (odds_factor - 1) * belief)
         return float(self.posterior) if belief <= self.prior else None
 
 
-def draw_posterior_by_prior(promised: PromisedBelief, width: float = WIDTH) -> Figure:
+def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
     """The curve of the odds factor, the promised box, and the values of the table along the lower axis."""
     width = limit_width(width)
-    values = [(value, share) for value, share in promised.shares if is_known(share) and 0 <= share <= 1]
-    ordered = sorted(
+    values = [(value, share) for value, share in bound.shares if is_known(share) and 0 <= share <= 1]
+    ordered_values = sorted(
         put_largest_first(values, lambda pair: pair[1], MOST_VALUES)[:MOST_VALUES], key=lambda pair: -pair[1]
     )
-    measured = ["chance given to a value after seeing the release, at most"]
-    head = Head.of("How far a belief can rise", measured, width)
-    area = Area.below(head, width)
+    captions = ["chance given to a value after seeing the release, at most"]
+    head = Head.of("How far a belief can rise", captions, width)
+    area = Area.from_head(head, width)
     x, y = Scale(0.0, 1.0, area.left, area.right), Scale(0.0, 1.0, area.bottom, area.top)
-    parts = [area.across(x, format_percent, "chance given to the value before"), area.up(y, format_percent)]
-    prior, posterior = float(promised.prior), float(promised.posterior)
-    box = f"a belief of at most {promised.prior} rises to at most {promised.posterior}"
+    parts = [
+        area.draw_x_axis(x, format_percent, "chance given to the value before"),
+        area.draw_y_axis(y, format_percent),
+    ]
+    prior, posterior = float(bound.prior), float(bound.posterior)
+    box = f"a belief of at most {bound.prior} rises to at most {bound.posterior}"
     size = {"width": x(prior) - x(0), "height": y(0) - y(posterior)}
     parts.append(element("rect", title=box, x=x(0), y=y(posterior), class_="soft s0", data_row="0", **size))
     parts.append(element("path", d=make_path_data([(x(0), y(0)), (x(1), y(1))]), class_="rule"))
-    if promised.factor is not None:
+    if bound.odds_factor is not None:
         steps = [step / STEPS for step in range(STEPS + 1)]
-        curve = [(x(at), y(promised.after(at) or 0.0)) for at in steps]
+        curve = [(x(at), y(bound.compute_posterior(at) or 0.0)) for at in steps]
         parts.append(element("path", d=make_path_data(curve), class_="line s0"))
-    corner = f"{promised.prior} \u2192 {promised.posterior}"
+    corner = f"{bound.prior} \u2192 {bound.posterior}"
     parts.append(element("circle", title=box, cx=x(prior), cy=y(posterior), r=4, class_="dot s0"))
-    below = y(posterior) + 5 if posterior > 0.5 else y(posterior) - 8  # noqa: PLR2004 - the curve is above or below
-    parts.append(_draw_value_ticks(promised, ordered, area, x, y))
-    parts.append(draw_text(x(prior) + 9, below + 4, corner, "strong halo"))
-    rows = [("the promise", prior, posterior), *((value, share, promised.after(share)) for value, share in ordered)]
-    columns = (Column("value", name), Column("before", format_percent), Column("after, at most", format_percent))
+    label_y = y(posterior) + 5 if posterior > 0.5 else y(posterior) - 8  # noqa: PLR2004 - the curve is above or below
+    parts.append(_draw_value_ticks(bound, ordered_values, area, x, y))
+    parts.append(draw_text(x(prior) + 9, label_y + 4, corner, "strong halo"))
+    rows = [
+        ("the promise", prior, posterior),
+        *((value, share, bound.compute_posterior(share)) for value, share in ordered_values),
+    ]
+    columns = (Column("value", format_name), Column("before", format_percent), Column("after, at most", format_percent))
     return assemble_figure(
-        head, parts, size=(width, area.height), reading=_describe_figure(promised, ordered), columns=columns, rows=rows
+        head,
+        parts,
+        size=(width, area.figure_height),
+        reading=_describe_figure(bound, ordered_values),
+        columns=columns,
+        rows=rows,
     )
 
 
 def _draw_value_ticks(
-    promised: PromisedBelief, ordered: Sequence[tuple[str, float]], area: Area, x: Scale, y: Scale
+    bound: BeliefBound, ordered_values: Sequence[tuple[str, float]], area: Area, x: Scale, y: Scale
 ) -> str:
     """The values at their shares; the most frequent one is named where the curve has it."""
     parts = []
-    for row, (value, share) in enumerate(ordered, start=1):
-        after = promised.after(share)
-        tooltip = f"{name(value)}, believed with {format_percent(share)}: at most {format_percent(after)}"
+    for row, (value, share) in enumerate(ordered_values, start=1):
+        posterior = bound.compute_posterior(share)
+        tooltip = f"{format_name(value)}, believed with {format_percent(share)}: at most {format_percent(posterior)}"
         tick = f"M{x(share):.1f} {area.bottom:.1f}v-10"
         parts.append(element("path", d=tick, class_="thin s1", title=tooltip, data_row=str(row)))
-    if ordered and promised.after(ordered[0][1]) is not None:
-        value, share = ordered[0]
-        place = x(share), y(promised.after(share) or 0.0)
+    if ordered_values and bound.compute_posterior(ordered_values[0][1]) is not None:
+        value, share = ordered_values[0]
+        place = x(share), y(bound.compute_posterior(share) or 0.0)
         parts.append(element("path", d=f"M{place[0]:.1f} {area.bottom:.1f}V{place[1]:.1f}", class_="rule"))
         parts.append(element("circle", cx=place[0], cy=place[1], r=4, class_="dot s1"))
         is_left = place[0] > (area.left + area.right) / 2
@@ -109,17 +122,20 @@ def _draw_value_ticks(
     return "".join(parts)
 
 
-def _describe_figure(promised: PromisedBelief, ordered: Sequence[tuple[str, float]]) -> str:
-    sentence = f"A belief of {promised.prior} can rise to {promised.posterior}"
-    if not ordered:
+def _describe_figure(bound: BeliefBound, ordered_values: Sequence[tuple[str, float]]) -> str:
+    sentence = f"A belief of {bound.prior} can rise to {bound.posterior}"
+    if not ordered_values:
         end = (
             ""
-            if promised.factor is None
-            else f"; odds are multiplied by at most {format_quantity(float(promised.factor))}"
+            if bound.odds_factor is None
+            else f"; odds are multiplied by at most {format_quantity(float(bound.odds_factor))}"
         )
         return f"{sentence}{end}."
-    value, share = ordered[0]
-    after = promised.after(share)
-    if after is None:
-        return f"{sentence}; for {name(value)}, believed with {format_percent(share)}, nothing is promised."
-    return f"{sentence}; {name(value)}, believed with {format_percent(share)}, to {format_percent(after)} at most."
+    value, share = ordered_values[0]
+    posterior = bound.compute_posterior(share)
+    if posterior is None:
+        return f"{sentence}; for {format_name(value)}, believed with {format_percent(share)}, nothing is promised."
+    return (
+        f"{sentence}; {format_name(value)}, believed with {format_percent(share)}, to {format_percent(posterior)} at "
+        "most."
+    )

@@ -9,13 +9,13 @@ from typing import Any
 
 from sfumato._figures.axes import draw_omitted_count
 from sfumato._figures.figure import EDGE, WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_count, format_percent, format_quantity, name
+from sfumato._figures.number_format import format_count, format_name, format_percent, format_quantity
 from sfumato._figures.row_chart import put_largest_first
 from sfumato._figures.svg import draw_text, element, estimate_width
 
 SQUARE, STEP = 24.0, 28.0
 MOST_SIZES = 12
-SAID_OF_BUCKETS = {"size", "count", "values"}
+BUCKET_KEYS = {"size", "count", "values"}
 SLOPE = 0.7
 """How much of its length a slanted name is high."""
 
@@ -25,41 +25,41 @@ class BucketSize:
     """Buckets of one size: how many there are, and how many records of each value they hold together."""
 
     size: int
-    buckets: int
-    records: Mapping[str, int]
+    bucket_count: int
+    record_counts: Mapping[str, int]
 
-    def share(self, value: str) -> float:
+    def compute_share(self, value: str) -> float:
         """Which part of these buckets a value takes, on average."""
-        return self.records.get(value, 0) / max(self.size * self.buckets, 1)
+        return self.record_counts.get(value, 0) / max(self.size * self.bucket_count, 1)
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """How many there are of which size."""
-        return f"{format_count(self.buckets, 'bucket')} of {self.size:,}"
+        return f"{format_count(self.bucket_count, 'bucket')} of {self.size:,}"
 
 
 @dataclass(frozen=True, slots=True)
-class Composition:
+class BucketComposition:
     """What buckets hold, and the most that each value may take of one."""
 
     sizes: tuple[BucketSize, ...]
     caps: Mapping[str, Fraction]
 
     @classmethod
-    def of(cls, held: Iterable[Mapping[str, Any]], caps: Mapping[str, str]) -> Composition:
+    def of(cls, buckets: Iterable[Mapping[str, Any]], caps: Mapping[str, str]) -> BucketComposition:
         """From the entries `buckets` and `caps` of a plan (`Chosen.to_json`)."""
-        sizes = [BucketSize(bucket["size"], bucket["count"], bucket["values"]) for bucket in held]
+        sizes = [BucketSize(bucket["size"], bucket["count"], bucket["values"]) for bucket in buckets]
         return cls(tuple(sizes), {value: Fraction(cap) for value, cap in caps.items()})
 
     @classmethod
-    def found_in(cls, explained: Mapping[str, Any]) -> Composition | None:
+    def from_plan(cls, plan_json: Mapping[str, Any]) -> BucketComposition | None:
         """From what a plan tells (`Chosen.to_json`), if it is one of buckets with caps: by what it says."""
-        for part in explained.values() if "caps" in explained else ():
-            if isinstance(part, list) and part and isinstance(part[0], Mapping) and {*part[0]} == SAID_OF_BUCKETS:
-                return cls.of(part, explained["caps"])
+        for part in plan_json.values() if "caps" in plan_json else ():
+            if isinstance(part, list) and part and isinstance(part[0], Mapping) and {*part[0]} == BUCKET_KEYS:
+                return cls.of(part, plan_json["caps"])
         return None
 
-    def cap(self, value: str) -> float:
+    def get_cap(self, value: str) -> float:
         """The most that a value may take; all where nothing is said."""
         return float(self.caps.get(value, Fraction(1)))
 
@@ -68,86 +68,96 @@ class Composition:
         """The values, those of most records first."""
         total: dict[str, int] = {}
         for bucket_size in self.sizes:
-            for value, records in bucket_size.records.items():
+            for value, records in bucket_size.record_counts.items():
                 total[value] = total.get(value, 0) + records
         return sorted(total, key=lambda value: -total[value])
 
 
-def draw_bucket_composition(composition: Composition, width: float = WIDTH) -> Figure:
+def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH) -> Figure:
     """A line of squares for each size of bucket, a square a value, filled by what it takes; the cap is a line."""
     width = limit_width(width)
-    sizes = put_largest_first(composition.sizes, lambda bucket_size: float(bucket_size.buckets), MOST_SIZES)
-    drawn, values = sizes[:MOST_SIZES], composition.values
-    label = EDGE + min(max((estimate_width(bucket_size.words) for bucket_size in drawn), default=0.0) + 10, width * 0.4)
+    sizes = put_largest_first(composition.sizes, lambda bucket_size: float(bucket_size.bucket_count), MOST_SIZES)
+    drawn_sizes, values = sizes[:MOST_SIZES], composition.values
+    label_end = EDGE + min(
+        max((estimate_width(bucket_size.label) for bucket_size in drawn_sizes), default=0.0) + 10, width * 0.4
+    )
     longest = min(max(map(estimate_width, values), default=0.0), 110.0)
-    shown = values[: max(1, int((width - label - SLOPE * longest) / STEP))]
-    measured = ["filled: the part of these buckets that a value takes; line: the most that it may take"]
-    head = Head.of("What buckets of each size hold", measured, width)
+    shown_values = values[: max(1, int((width - label_end - SLOPE * longest) / STEP))]
+    captions = ["filled: the part of these buckets that a value takes; line: the most that it may take"]
+    head = Head.of("What buckets of each size hold", captions, width)
     top = head.bottom + SLOPE * longest + 12
     parts = []
-    for place, value in enumerate(shown):
-        x = label + place * STEP + SQUARE / 2
-        parts.append(draw_text(x, top - 6, value, room=longest + 1, turned=f"rotate(-45 {x:.0f} {top - 6:.0f})"))
-    rows = [(bucket_size, value) for bucket_size in sizes for value in values if bucket_size.records.get(value)]
+    for place, value in enumerate(shown_values):
+        x = label_end + place * STEP + SQUARE / 2
+        parts.append(draw_text(x, top - 6, value, room=longest + 1, rotation=f"rotate(-45 {x:.0f} {top - 6:.0f})"))
+    rows = [(bucket_size, value) for bucket_size in sizes for value in values if bucket_size.record_counts.get(value)]
     places = {pair: str(row) for row, pair in enumerate((id(bucket_size), value) for bucket_size, value in rows)}
-    largest = max([composition.cap(value) for value in shown], default=1.0)
-    for number, bucket_size in enumerate(drawn):
+    largest = max([composition.get_cap(value) for value in shown_values], default=1.0)
+    for number, bucket_size in enumerate(drawn_sizes):
         y = top + number * (SQUARE + 10)
-        parts.append(draw_text(label - 8, y + SQUARE / 2 + 4, bucket_size.words, "end", room=label - 8 - EDGE))
-        starts = [(label + place * STEP, value) for place, value in enumerate(shown)]
+        parts.append(draw_text(label_end - 8, y + SQUARE / 2 + 4, bucket_size.label, "end", room=label_end - 8 - EDGE))
+        starts = [(label_end + place * STEP, value) for place, value in enumerate(shown_values)]
         frames = "".join(f"M{x:.1f} {y:.1f}h{SQUARE:.0f}v{SQUARE:.0f}h-{SQUARE:.0f}z" for x, _ in starts)
         parts.append(element("path", d=frames, class_="zone"))
         for x, value in starts:
             if row := places.get((id(bucket_size), value)):
-                filled = SQUARE * min(bucket_size.share(value) / largest, 1.0)
-                tooltip = f"{name(value)}: {_describe_share(composition, bucket_size, value)}"
-                size = {"width": SQUARE, "height": filled}
-                bottom = y + SQUARE - filled
+                filled_height = SQUARE * min(bucket_size.compute_share(value) / largest, 1.0)
+                tooltip = f"{format_name(value)}: {_describe_share(composition, bucket_size, value)}"
+                size = {"width": SQUARE, "height": filled_height}
+                bottom = y + SQUARE - filled_height
                 parts.append(element("rect", x=x, y=bottom, class_="fill s0", title=tooltip, data_row=row, **size))
-        levels = [(x, y + SQUARE * (1 - composition.cap(value) / largest)) for x, value in starts]
+        levels = [(x, y + SQUARE * (1 - composition.get_cap(value) / largest)) for x, value in starts]
         caps = "".join(f"M{x:.1f} {level:.1f}h{SQUARE:.0f}" for x, level in levels)
         parts.append(element("path", d=caps, class_="line s1"))
-    bottom = top + max(len(drawn), 1) * (SQUARE + 10)
-    more = len(rows) - sum(bool(bucket_size.records.get(value)) for bucket_size in drawn for value in shown)
+    bottom = top + max(len(drawn_sizes), 1) * (SQUARE + 10)
+    omitted_count = len(rows) - sum(
+        bool(bucket_size.record_counts.get(value)) for bucket_size in drawn_sizes for value in shown_values
+    )
     parts.append(
-        draw_omitted_count(EDGE, bottom + 10, more)
+        draw_omitted_count(EDGE, bottom + 10, omitted_count)
         if rows
         else draw_text(EDGE, top + 12, "there are no buckets", "quiet")
     )
     columns = (
-        Column("kind of bucket", name),
-        Column("value", name),
+        Column("kind of bucket", format_name),
+        Column("value", format_name),
         Column("records", format_quantity),
         Column("takes", format_percent),
         Column("at most", format_percent),
     )
-    table = [(one.words, value, one.records[value], one.share(value), composition.cap(value)) for one, value in rows]
+    table = [
+        (entry.label, value, entry.record_counts[value], entry.compute_share(value), composition.get_cap(value))
+        for entry, value in rows
+    ]
     return assemble_figure(
         head, parts, size=(width, bottom + 18), reading=_describe_figure(composition), columns=columns, rows=table
     )
 
 
-def _describe_share(composition: Composition, size: BucketSize, value: str) -> str:
+def _describe_share(composition: BucketComposition, size: BucketSize, value: str) -> str:
     """How much of some buckets a value takes, and how much it may take."""
-    return f"{format_percent(size.share(value))} of the {size.words}, at most {format_percent(composition.cap(value))}"
+    return (
+        f"{format_percent(size.compute_share(value))} of the {size.label}, at most "
+        f"{format_percent(composition.get_cap(value))}"
+    )
 
 
-def _describe_figure(composition: Composition) -> str:
+def _describe_figure(composition: BucketComposition) -> str:
     pairs = [
         (bucket_size, value)
         for bucket_size in composition.sizes
-        for value in bucket_size.records
-        if bucket_size.records[value]
+        for value in bucket_size.record_counts
+        if bucket_size.record_counts[value]
     ]
     if not pairs:
         return "There are no buckets."
-    most = max(composition.sizes, key=lambda bucket_size: bucket_size.buckets)
+    most = max(composition.sizes, key=lambda bucket_size: bucket_size.bucket_count)
     others = len(composition.sizes) - 1
-    sentence = f"{most.words} records" + (f", and {format_count(others, 'other size')}" if others else "")
-    size, value = max(pairs, key=lambda pair: pair[0].share(pair[1]) / composition.cap(pair[1]))
-    if size.share(value) > composition.cap(value) * (1 + 1e-9):
-        return f"{sentence}; {name(value)} is above its cap: {_describe_share(composition, size, value)}."
+    sentence = f"{most.label} records" + (f", and {format_count(others, 'other size')}" if others else "")
+    size, value = max(pairs, key=lambda pair: pair[0].compute_share(pair[1]) / composition.get_cap(pair[1]))
+    if size.compute_share(value) > composition.get_cap(value) * (1 + 1e-9):
+        return f"{sentence}; {format_name(value)} is above its cap: {_describe_share(composition, size, value)}."
     return (
-        f"{sentence}; no value takes more than its cap, {name(value)} comes nearest: "
+        f"{sentence}; no value takes more than its cap, {format_name(value)} comes nearest: "
         f"{_describe_share(composition, size, value)}."
     )

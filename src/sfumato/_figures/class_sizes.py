@@ -8,18 +8,18 @@ from typing import Protocol
 
 from sfumato._figures.axes import Area, Curve, select_dash_class
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_percent, format_quantity, is_known, name
+from sfumato._figures.number_format import format_name, format_percent, format_quantity, is_known
 from sfumato._figures.scales import make_log_scale, make_share_scale
 
-JUDGED = (5, 11)
+JUDGED_SIZES = (5, 11)
 """The sizes by which small groups are usually judged."""
 
 
-class SharesAlike(Protocol):
+class ClassSharesLike(Protocol):
     """What is known of how many records are alike."""
 
     @property
-    def alone(self) -> float: ...
+    def unique_share(self) -> float: ...
     @property
     def below_5(self) -> float: ...
     @property
@@ -29,7 +29,7 @@ class SharesAlike(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AlikeCurve:
+class ClassSizeCurve:
     """The share of the records that are among so many alike, themselves included, or fewer."""
 
     name: str
@@ -37,58 +37,68 @@ class AlikeCurve:
     is_exact: bool = True
 
     @classmethod
-    def of(cls, name: str, found: SharesAlike) -> AlikeCurve:
+    def of(cls, name: str, shares: ClassSharesLike) -> ClassSizeCurve:
         """From an `ClassSizeShares`."""
-        return cls(name, ((1, found.alone), (4, found.below_5), (10, found.below_11)), found.is_exact)
+        return cls(name, ((1, shares.unique_share), (4, shares.below_5), (10, shares.below_11)), shares.is_exact)
 
     @property
-    def known(self) -> list[tuple[int, float]]:
+    def known_points(self) -> list[tuple[int, float]]:
         """From small to large groups."""
         return sorted((size, share) for size, share in self.shares if is_known(share) and size >= 1)
 
     @property
-    def alone(self) -> str | None:
+    def unique_text(self) -> str | None:
         """The share of those that are alone, in words."""
-        share = dict(self.known).get(1)
+        share = dict(self.known_points).get(1)
         return None if share is None else f"{'' if self.is_exact else 'about '}{format_percent(share)}"
 
 
-def draw_uniqueness(curves: Sequence[AlikeCurve], width: float = WIDTH) -> Figure:
+def draw_uniqueness(curves: Sequence[ClassSizeCurve], width: float = WIDTH) -> Figure:
     """Cumulative shares by the size of the group; first as it would be published, then before bins."""
     width = limit_width(width)
-    shown = [curve for curve in curves if curve.known]
-    measured = ["records among so many alike, or fewer"]
-    head = Head.of("How many records have few like them", measured, width)
-    area = Area.below(head, width, names=[curve.name for curve in shown])
-    rows = [(curve.name, *pair) for curve in shown for pair in curve.known]
+    shown_curves = [curve for curve in curves if curve.known_points]
+    captions = ["records among so many alike, or fewer"]
+    head = Head.of("How many records have few like them", captions, width)
+    area = Area.from_head(head, width, names=[curve.name for curve in shown_curves])
+    rows = [(curve.name, *pair) for curve in shown_curves for pair in curve.known_points]
     x = make_log_scale([1, 20, *(size for _, size, _ in rows)], area.left + 8, area.right - 8)
     y = make_share_scale([share for *_, share in rows], area.bottom, area.top)
-    parts = [area.across(x, format_quantity, "records alike by all public columns"), area.up(y, format_percent)]
-    parts += [area.upright(x(size), str(size)) for size in JUDGED]
+    parts = [
+        area.draw_x_axis(x, format_quantity, "records alike by all public columns"),
+        area.draw_y_axis(y, format_percent),
+    ]
+    parts += [area.draw_vertical_line(x(size), str(size)) for size in JUDGED_SIZES]
     lines = []
-    for number, curve in enumerate(shown):
+    for number, curve in enumerate(shown_curves):
         marks = [
-            (x(size), y(share), f"{name(curve.name)}: {format_percent(share)} among {size:,} alike or fewer")
-            for size, share in curve.known
+            (x(size), y(share), f"{format_name(curve.name)}: {format_percent(share)} among {size:,} alike or fewer")
+            for size, share in curve.known_points
         ]
         lines.append(Curve(curve.name, marks, select_dash_class(number)))
-    parts.append(area.curves(lines, width, "nothing was compared"))
-    columns = (Column("", name), Column("alike, at most", format_quantity), Column("records", format_percent))
+    parts.append(area.draw_curves(lines, width, "nothing was compared"))
+    columns = (Column("", format_name), Column("alike, at most", format_quantity), Column("records", format_percent))
     return assemble_figure(
-        head, parts, size=(width, area.height), reading=_describe_figure(shown), columns=columns, rows=rows
+        head,
+        parts,
+        size=(width, area.figure_height),
+        reading=_describe_figure(shown_curves),
+        columns=columns,
+        rows=rows,
     )
 
 
-def _describe_figure(shown: Sequence[AlikeCurve]) -> str:
-    if not shown:
+def _describe_figure(curves: Sequence[ClassSizeCurve]) -> str:
+    if not curves:
         return "How many records are alike is not known."
-    first, *others = shown
-    if first.alone is None:
-        size, share = first.known[0]
-        return f"{format_percent(share)} of the records are among {size:,} alike or fewer ({name(first.name)})."
-    compared = [f"{curve.alone} {name(curve.name)}" for curve in others if curve.alone is not None]
-    sentence = f"{first.alone} of the records are alone with their public columns"
-    if not compared:
+    first, *others = curves
+    if first.unique_text is None:
+        size, share = first.known_points[0]
+        return f"{format_percent(share)} of the records are among {size:,} alike or fewer ({format_name(first.name)})."
+    comparisons = [
+        f"{curve.unique_text} {format_name(curve.name)}" for curve in others if curve.unique_text is not None
+    ]
+    sentence = f"{first.unique_text} of the records are alone with their public columns"
+    if not comparisons:
         return f"{sentence[:1].upper()}{sentence[1:]}."
-    sentence = f"{sentence} {name(first.name)} ({', '.join(compared)})."
+    sentence = f"{sentence} {format_name(first.name)} ({', '.join(comparisons)})."
     return sentence[:1].upper() + sentence[1:]

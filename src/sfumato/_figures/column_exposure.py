@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfumato._figures.attack_success import AttackFound
+from sfumato._figures.attack_success import AttackLike
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_percent, is_known, name
-from sfumato._figures.row_chart import MOST_ROWS, Rows, put_largest_first
+from sfumato._figures.number_format import format_name, format_percent, is_known
+from sfumato._figures.row_chart import MOST_ROWS, RowLayout, put_largest_first
 from sfumato._figures.scales import make_share_scale
 from sfumato._figures.svg import element
 
@@ -18,78 +18,97 @@ class ColumnExposure:
     """For which shares of the records the true value is believed beyond the bound by who knows a column, or several."""
 
     column: str
-    alone: float
+    without_release: float
     with_release: float | None
     is_single: bool = True
 
     @classmethod
-    def of(cls, attack: AttackFound) -> ColumnExposure:
+    def of(cls, attack: AttackLike) -> ColumnExposure:
         """From an `Attack`: what is beyond the bound clearly, by more than a tenth of the odds."""
-        with_release = None if attack.with_release is None else attack.with_release.well_above
-        is_single = len(attack.told) == 1
-        column = attack.told[0] if is_single else f"all {len(attack.told)} columns"
-        return cls(column, attack.without.well_above, with_release, is_single)
+        with_release = None if attack.with_release is None else attack.with_release.share_well_above
+        is_single = len(attack.known_columns) == 1
+        column = attack.known_columns[0] if is_single else f"all {len(attack.known_columns)} columns"
+        return cls(column, attack.without_release.share_well_above, with_release, is_single)
 
     @property
-    def words(self) -> str:
+    def shares_text(self) -> str:
         """Both shares."""
-        return f"{format_percent(self.alone)} \u2192 {format_percent(self.with_release)}"
+        return f"{format_percent(self.without_release)} \u2192 {format_percent(self.with_release)}"
 
 
 def draw_exposure_by_column(
-    exposures: Sequence[ColumnExposure], width: float = WIDTH, *, bound: str = "", accepted: float | None = None
+    exposures: Sequence[ColumnExposure], width: float = WIDTH, *, bound: str = "", accepted_share: float | None = None
 ) -> Figure:
     """A row for each column, those that tell most by themselves first; a line at the share that is accepted."""
     width = limit_width(width)
-    ordered = sorted(exposures, key=lambda exposure: (-exposure.alone, -(exposure.with_release or 0.0)))
-    ordered = put_largest_first(ordered, lambda exposure: max(exposure.alone, exposure.with_release or 0.0))
-    drawn = ordered[:MOST_ROWS]
-    beyond = f"the bound {bound}" if bound else "the bound"
-    measured = [
-        f"records whose true value is believed beyond {beyond}:",
+    ordered_exposures = sorted(
+        exposures, key=lambda exposure: (-exposure.without_release, -(exposure.with_release or 0.0))
+    )
+    ordered_exposures = put_largest_first(
+        ordered_exposures, lambda exposure: max(exposure.without_release, exposure.with_release or 0.0)
+    )
+    drawn_exposures = ordered_exposures[:MOST_ROWS]
+    bound_text = f"the bound {bound}" if bound else "the bound"
+    captions = [
+        f"records whose true value is believed beyond {bound_text}:",
         "by the column alone (grey), with the release (blue)",
     ]
-    head = Head.of("What each public column tells", measured, width)
-    rows = Rows.below(
-        head, width, [exposure.column for exposure in drawn], [exposure.words for exposure in drawn], total=len(ordered)
+    head = Head.of("What each public column tells", captions, width)
+    rows = RowLayout.from_head(
+        head,
+        width,
+        [exposure.column for exposure in drawn_exposures],
+        [exposure.shares_text for exposure in drawn_exposures],
+        total=len(ordered_exposures),
     )
     x = make_share_scale(
-        [accepted, *(share for exposure in drawn for share in (exposure.alone, exposure.with_release))],
+        [
+            accepted_share,
+            *(share for exposure in drawn_exposures for share in (exposure.without_release, exposure.with_release)),
+        ],
         rows.area.left,
         rows.area.right,
     )
-    parts = [rows.frame(x, format_percent, "records beyond the bound")]
-    for number, (exposure, at) in enumerate(zip(drawn, rows.middles, strict=True)):
-        tooltip = f"{name(exposure.column)}: {exposure.words}"
-        bars = [(exposure.alone, -7, "fill grey"), (exposure.with_release, 1, "fill s0")]
-        for share, up, kind in bars:
+    parts = [rows.draw_frame(x, format_percent, "records beyond the bound")]
+    for number, (exposure, at) in enumerate(zip(drawn_exposures, rows.middles, strict=True)):
+        tooltip = f"{format_name(exposure.column)}: {exposure.shares_text}"
+        bars = [(exposure.without_release, -7, "fill grey"), (exposure.with_release, 1, "fill s0")]
+        for share, offset, kind in bars:
             if share is not None and is_known(share):
                 size = {"width": max(x(share) - x(0), 1.0), "height": 6.0}
-                parts.append(element("rect", title=tooltip, x=x(0), y=at + up, class_=kind, **size))
-        parts.append(rows.said(number, exposure.words))
-    if accepted is not None:
-        parts.append(rows.area.upright(x(accepted), f"accepted: {format_percent(accepted)}"))
+                parts.append(element("rect", title=tooltip, x=x(0), y=at + offset, class_=kind, **size))
+        parts.append(rows.draw_row_text(number, exposure.shares_text))
+    if accepted_share is not None:
+        parts.append(rows.area.draw_vertical_line(x(accepted_share), f"accepted: {format_percent(accepted_share)}"))
     columns = (
-        Column("known", name),
+        Column("known", format_name),
         Column("by the column alone", format_percent),
         Column("with the release", format_percent),
     )
-    table = [(exposure.column, exposure.alone, exposure.with_release) for exposure in ordered]
+    table = [(exposure.column, exposure.without_release, exposure.with_release) for exposure in ordered_exposures]
     return assemble_figure(
-        head, parts, size=(width, rows.area.height), reading=_describe_figure(ordered), columns=columns, rows=table
+        head,
+        parts,
+        size=(width, rows.area.figure_height),
+        reading=_describe_figure(ordered_exposures),
+        columns=columns,
+        rows=table,
     )
 
 
-def _describe_figure(ordered: Sequence[ColumnExposure]) -> str:
-    if not ordered:
+def _describe_figure(exposures: Sequence[ColumnExposure]) -> str:
+    if not exposures:
         return "No public column was looked at."
-    single = [
-        exposure for exposure in ordered if exposure.is_single
-    ] or ordered  # one column can be coarsened, all cannot
-    worst = max(single, key=lambda exposure: (exposure.alone, exposure.with_release or 0.0))
-    sentence = f"Knowing {name(worst.column)} alone puts {format_percent(worst.alone)} of the records beyond the bound"
+    single_columns = [
+        exposure for exposure in exposures if exposure.is_single
+    ] or exposures  # one column can be coarsened, all cannot
+    worst = max(single_columns, key=lambda exposure: (exposure.without_release, exposure.with_release or 0.0))
+    sentence = (
+        f"Knowing {format_name(worst.column)} alone puts {format_percent(worst.without_release)} of the "
+        "records beyond the bound"
+    )
     if worst.with_release is None or not is_known(worst.with_release):
         return f"{sentence}; with the release is not told."
-    if worst.with_release <= worst.alone:
+    if worst.with_release <= worst.without_release:
         return f"{sentence}; the release adds none."
     return f"{sentence}, and with the release {format_percent(worst.with_release)}."

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sfumato._figures.axes import Area, Curve, interpolate, select_broken_dash
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_percent, format_quantity, is_known, name, round_to_two_digits
+from sfumato._figures.number_format import format_name, format_percent, format_quantity, is_known, round_to_two_digits
 from sfumato._figures.scales import make_log_scale
 from sfumato._figures.svg import element
 
@@ -17,7 +17,7 @@ SMALLEST_ERROR, LARGEST_ERROR = 0.001, 100.0
 """Errors beyond these are drawn there, and said as they are."""
 
 
-class ErrorOfCount(Protocol):
+class CountErrorLike(Protocol):
     """What a plan tells of counts of one size."""
 
     @property
@@ -38,13 +38,13 @@ class ErrorCurve:
 
     @classmethod
     def of(
-        cls, name: str, found: Iterable[ErrorOfCount], *, guarantee: str = "", is_weaker: bool = False
+        cls, name: str, errors: Iterable[CountErrorLike], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
         """From what `Chosen.error_curve` gives, for a value chosen evenly: of the two errors mostly the larger one."""
-        return cls(name, tuple((error.count, error.evenly) for error in found), guarantee, is_weaker)
+        return cls(name, tuple((error.count, error.evenly) for error in errors), guarantee, is_weaker)
 
     @property
-    def known(self) -> list[tuple[float, float]]:
+    def known_points(self) -> list[tuple[float, float]]:
         """The sizes of which the error is known, from small to large."""
         return sorted(
             (count, error)
@@ -52,63 +52,82 @@ class ErrorCurve:
             if error is not None and is_known(error) and is_known(count) and count >= 1 and error >= 0
         )
 
-    def within(self, target: float) -> float | None:
+    def find_size_within(self, target: float) -> float | None:
         """From about which size on the error is at most the target, as far as is known; None if it never is."""
-        points, reached = self.known, None
-        for before, (count, error) in zip([(0.0, 0.0), *points], points, strict=False):
+        points, reached_size = self.known_points, None
+        for previous, (count, error) in zip([(0.0, 0.0), *points], points, strict=False):
             if error > target:
-                reached = None
-            elif reached is None:
-                turned = sorted([(before[1], before[0]), (error, count)])
-                reached = round_to_two_digits(interpolate(turned, target) or count) if before[0] else count
-        return reached
+                reached_size = None
+            elif reached_size is None:
+                inverted_points = sorted([(previous[1], previous[0]), (error, count)])
+                reached_size = (
+                    round_to_two_digits(interpolate(inverted_points, target) or count) if previous[0] else count
+                )
+        return reached_size
 
 
 def draw_error_by_count(
-    curves: Sequence[ErrorCurve], width: float = WIDTH, *, at: float = 1000, target: float = 0.1, of: str = "with"
+    curves: Sequence[ErrorCurve],
+    width: float = WIDTH,
+    *,
+    at_count: float = 1000,
+    target: float = 0.1,
+    name_prefix: str = "with",
 ) -> Figure:
     """A line for each plan, the chosen one first; dashed where less is promised than was asked for.
 
     The reading is of the first line, at the size nearest to `at`; `of` is what it says before the name of the line.
     """
     width = limit_width(width)
-    shown = [curve for curve in curves if curve.known]
-    measured = ["standard error, in % of the count"]
-    if any(curve.is_weaker for curve in shown):
-        measured.append("dashed, hollow: promises less than was asked for")
-    rows = [(curve.name, curve.guarantee, *point) for curve in shown for point in curve.known]
+    shown_curves = [curve for curve in curves if curve.known_points]
+    captions = ["standard error, in % of the count"]
+    if any(curve.is_weaker for curve in shown_curves):
+        captions.append("dashed, hollow: promises less than was asked for")
+    rows = [(curve.name, curve.guarantee, *point) for curve in shown_curves for point in curve.known_points]
     errors = [target, *(min(max(error, SMALLEST_ERROR), LARGEST_ERROR) for *_, error in rows)]
-    head = Head.of("How far off a count is, by its size", measured, width)
-    area = Area.below(head, width, names=[curve.name for curve in shown], ticks=[format_percent(2 * max(errors))])
+    head = Head.of("How far off a count is, by its size", captions, width)
+    area = Area.from_head(
+        head, width, names=[curve.name for curve in shown_curves], ticks=[format_percent(2 * max(errors))]
+    )
     x = make_log_scale([count for *_, count, _ in rows], area.left + 8, area.right - 8)
     y = make_log_scale(errors, area.bottom, area.top)
-    parts = [area.across(x, format_quantity, "records that the count finds"), area.up(y, format_percent, target)]
+    parts = [
+        area.draw_x_axis(x, format_quantity, "records that the count finds"),
+        area.draw_y_axis(y, format_percent, target),
+    ]
     lines = []
-    for number, curve in enumerate(shown):
+    for number, curve in enumerate(shown_curves):
         marks = [
-            (x(count), y(error), f"{name(curve.name)}: {format_quantity(count)} records, {describe_error(error)}")
-            for count, error in curve.known
+            (
+                x(count),
+                y(error),
+                f"{format_name(curve.name)}: {format_quantity(count)} records, {describe_error(error)}",
+            )
+            for count, error in curve.known_points
         ]
         dashes = select_broken_dash(number) if curve.is_weaker else ""
         lines.append(Curve(curve.name, marks, dashes, [curve.is_weaker] * len(marks)))
-    parts.append(area.curves(lines, width, "no error is known"))
-    reached = shown[0].within(target) if shown else None
-    if reached is not None and reached not in dict(shown[0].known):
-        tick = f"M{x(reached):.1f} {y(target) - 6:.1f}v12"
-        tooltip = f"{name(shown[0].name)}: {format_percent(target)} from about {format_quantity(reached)} on"
+    parts.append(area.draw_curves(lines, width, "no error is known"))
+    reached_size = shown_curves[0].find_size_within(target) if shown_curves else None
+    if reached_size is not None and reached_size not in dict(shown_curves[0].known_points):
+        tick = f"M{x(reached_size):.1f} {y(target) - 6:.1f}v12"
+        tooltip = (
+            f"{format_name(shown_curves[0].name)}: {format_percent(target)} from about "
+            f"{format_quantity(reached_size)} on"
+        )
         parts.append(element("path", d=tick, class_="broad s0", title=tooltip, data_row=str(len(rows))))
-        rows.append((shown[0].name, shown[0].guarantee, reached, target))
+        rows.append((shown_curves[0].name, shown_curves[0].guarantee, reached_size, target))
     columns = (
-        Column("mechanism", name),
-        Column("guarantee", name),
+        Column("mechanism", format_name),
+        Column("guarantee", format_name),
         Column("records", format_quantity),
         Column("error", describe_error),
     )
     return assemble_figure(
         head,
         parts,
-        size=(width, area.height),
-        reading=_describe_figure(shown, at, reached, target, of),
+        size=(width, area.figure_height),
+        reading=_describe_figure(shown_curves, at_count, reached_size, target, name_prefix),
         columns=columns,
         rows=rows,
     )
@@ -119,18 +138,23 @@ def describe_error(error: float) -> str:
     return "exact" if error == 0 else format_percent(error)
 
 
-def _describe_figure(shown: Sequence[ErrorCurve], at: float, reached: float | None, target: float, of: str) -> str:
-    if not shown:
+def _describe_figure(
+    curves: Sequence[ErrorCurve], at_count: float, reached_size: float | None, target: float, name_prefix: str
+) -> str:
+    if not curves:
         return "How far off counts are is not known."
-    first = shown[0]
-    count, error = min(first.known, key=lambda point: abs(math.log(point[0]) - math.log(at)))
+    first = curves[0]
+    count, error = min(first.known_points, key=lambda point: abs(math.log(point[0]) - math.log(at_count)))
     if error == 0:
-        return f"A count of {format_quantity(count)} records is exact {of} {name(first.name)}."
+        return f"A count of {format_quantity(count)} records is exact {name_prefix} {format_name(first.name)}."
     weaker = ", which promises less than was asked for" if first.is_weaker else ""
-    off = f"is typically off by {format_percent(error)} {of} {name(first.name)}{weaker}"
+    off = f"is typically off by {format_percent(error)} {name_prefix} {format_name(first.name)}{weaker}"
     sentence = f"A count of {format_quantity(count)} records {off}"
-    if reached is None:
+    if reached_size is None:
         return f"{sentence} (standard error); at no size shown by {format_percent(target)} or less."
-    if reached == first.known[0][0]:
+    if reached_size == first.known_points[0][0]:
         return f"{sentence} (standard error); at every size shown by at most {format_percent(target)}."
-    return f"{sentence} (standard error); from about {format_quantity(reached)} on by at most {format_percent(target)}."
+    return (
+        f"{sentence} (standard error); from about {format_quantity(reached_size)} on by at most "
+        f"{format_percent(target)}."
+    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
 
-from sfumato._figures.answer_intervals import LEVEL, Estimated
+from sfumato._figures.answer_intervals import LEVEL, EstimateLike
 from sfumato._figures.axes import Area
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
 from sfumato._figures.number_format import format_count, format_exact_percent, format_percent, format_quantity, is_known
@@ -19,7 +19,7 @@ STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class BesideTheTruth:
+class EstimateWithTruth:
     """An answer with its interval, and the truth. Private."""
 
     truth: float
@@ -29,20 +29,20 @@ class BesideTheTruth:
     high: float
 
     @classmethod
-    def of(cls, truth: float, found: Estimated, level: float = LEVEL) -> BesideTheTruth:
+    def of(cls, truth: float, estimate: EstimateLike, level: float = LEVEL) -> EstimateWithTruth:
         """From an `Estimate` and the truth; not a number where no error is known."""
-        if found.standard_error is None:
-            return cls(truth, found.value, math.nan, math.nan, math.nan)
-        return cls(truth, found.value, found.standard_error, *found.interval(level))
+        if estimate.standard_error is None:
+            return cls(truth, estimate.value, math.nan, math.nan, math.nan)
+        return cls(truth, estimate.value, estimate.standard_error, *estimate.interval(level))
 
     @property
-    def is_known(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it can be judged."""
         has_ends = not (math.isnan(self.low) or math.isnan(self.high))
         return has_ends and is_known(self.truth) and is_known(self.estimate) and is_known(self.standard_error)
 
     @property
-    def is_held(self) -> bool:
+    def is_covered(self) -> bool:
         """Whether the interval holds the truth."""
         return self.low <= self.truth <= self.high
 
@@ -53,22 +53,22 @@ class SizeClass:
 
     low: float
     high: float
-    answers: tuple[BesideTheTruth, ...]
+    answers: tuple[EstimateWithTruth, ...]
 
     @property
-    def held(self) -> float:
+    def coverage(self) -> float:
         """Which part of the intervals holds the truth."""
-        return sum(answer.is_held for answer in self.answers) / len(self.answers)
+        return sum(answer.is_covered for answer in self.answers) / len(self.answers)
 
     @property
-    def error(self) -> float:
+    def median_error(self) -> float:
         """The middle one of the predicted standard errors."""
         return median(answer.standard_error for answer in self.answers)
 
 
-def split_by_size(answers: Sequence[BesideTheTruth]) -> list[SizeClass]:
+def split_by_size(answers: Sequence[EstimateWithTruth]) -> list[SizeClass]:
     """Classes by powers of ten of the truth; zero and what is below it are one."""
-    answers_by_power: dict[int, list[BesideTheTruth]] = {}
+    answers_by_power: dict[int, list[EstimateWithTruth]] = {}
     for answer in answers:
         power = min(math.floor(math.log10(answer.truth) + 1e-9), 300) if answer.truth >= 1 else -1
         answers_by_power.setdefault(power, []).append(answer)
@@ -79,54 +79,56 @@ def split_by_size(answers: Sequence[BesideTheTruth]) -> list[SizeClass]:
     ]
 
 
-def draw_against_truth(answers: Sequence[BesideTheTruth], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
+def draw_against_truth(answers: Sequence[EstimateWithTruth], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
     """A speck for each answer, the diagonal, and where so many of them are expected by the predicted errors."""
     width = limit_width(width)
-    known_answers = [item for item in answers if item.is_known]
-    drawn = known_answers[:: math.ceil(len(known_answers) / MOST_DOTS) or 1] if known_answers else []
-    measured = [
+    known_answers = [item for item in answers if item.is_complete]
+    drawn_answers = known_answers[:: math.ceil(len(known_answers) / MOST_DOTS) or 1] if known_answers else []
+    captions = [
         "estimated count (private: needs the original table)",
         f"band: where {format_percent(level)} are expected",
     ]
-    if len(drawn) < len(known_answers):
-        measured.append(f"{len(drawn):,} of {len(known_answers):,} are drawn")
-    head = Head.of("Estimates against the truth", measured, width)
-    area = Area.below(
+    if len(drawn_answers) < len(known_answers):
+        captions.append(f"{len(drawn_answers):,} of {len(known_answers):,} are drawn")
+    head = Head.of("Estimates against the truth", captions, width)
+    area = Area.from_head(
         head, width, ticks=[format_quantity(10 * max([1e3, *(abs(item.estimate) for item in known_answers)]))]
     )
     classes = split_by_size(known_answers)
     x, y = _make_scales(known_answers, classes, area)
-    parts = [area.across(x, format_quantity, "true count"), area.up(y, format_quantity)]
-    reach = NormalDist().inv_cdf((1 + level) / 2)
+    parts = [area.draw_x_axis(x, format_quantity, "true count"), area.draw_y_axis(y, format_quantity)]
+    quantile = NormalDist().inv_cdf((1 + level) / 2)
     for row, item in enumerate(classes):
-        steps = x.evenly(item.low or x.low, min(item.high, x.high), STEPS)
-        far = reach * item.error
-        edge = [(x(at), y(at + far)) for at in steps] + [(x(at), y(at - far)) for at in reversed(steps)]
+        steps = x.space_evenly(item.low or x.low, min(item.high, x.high), STEPS)
+        half_width = quantile * item.median_error
+        edge = [(x(at), y(at + half_width)) for at in steps] + [(x(at), y(at - half_width)) for at in reversed(steps)]
         tooltip = (
-            f"{_format_range(item)}: {format_exact_percent(item.held)} of "
+            f"{_format_range(item)}: {format_exact_percent(item.coverage)} of "
             f"{format_count(len(item.answers), 'interval')} hold the truth"
         )
         parts.append(element("path", d=make_path_data(edge) + "z", class_="soft s0", title=tooltip, data_row=str(row)))
     low, high = max(x.low, y.low), min(x.high, y.high)
     parts.append(
-        element("path", d=make_path_data((x(at), y(at)) for at in x.evenly(low, high, 4 * STEPS)), class_="rule")
+        element("path", d=make_path_data((x(at), y(at)) for at in x.space_evenly(low, high, 4 * STEPS)), class_="rule")
     )
-    if drawn:
-        dots = "".join(f"M{format_coordinate(x(item.truth))} {format_coordinate(y(item.estimate))}h0" for item in drawn)
+    if drawn_answers:
+        dots = "".join(
+            f"M{format_coordinate(x(item.truth))} {format_coordinate(y(item.estimate))}h0" for item in drawn_answers
+        )
         parts.append(element("path", d=dots, class_="specks s0"))
     else:
-        parts.append(area.nothing("nothing was asked"))
+        parts.append(area.draw_empty_note("nothing was asked"))
     columns = (
         Column("true count"),
         Column("intervals", format_quantity),
         Column("hold the truth", format_exact_percent),
         Column("predicted standard error", format_quantity),
     )
-    rows = [(_format_range(item), len(item.answers), item.held, item.error) for item in classes]
+    rows = [(_format_range(item), len(item.answers), item.coverage, item.median_error) for item in classes]
     return assemble_figure(
         head,
         parts,
-        size=(width, area.height),
+        size=(width, area.figure_height),
         reading=_describe_figure(known_answers, level),
         columns=columns,
         rows=rows,
@@ -142,7 +144,7 @@ def _format_range(size_class: SizeClass) -> str:
 
 
 def _make_scales(
-    answers: Sequence[BesideTheTruth], classes: Sequence[SizeClass], area: Area
+    answers: Sequence[EstimateWithTruth], classes: Sequence[SizeClass], area: Area
 ) -> tuple[SignedScale, SignedScale]:
     """Both by powers of ten, and straight up to a typical error of small counts."""
     truths, estimates = (
@@ -150,7 +152,7 @@ def _make_scales(
         keep_finite(answer.estimate for answer in answers),
     )
     largest = find_nice_step(max([10.0, *truths, *estimates]))
-    unit = min(max(classes[0].error if classes else 1.0, 1.0, largest / 1e6), largest / 10)
+    unit = min(max(classes[0].median_error if classes else 1.0, 1.0, largest / 1e6), largest / 10)
     least = min([0.0, *truths])
     lowest = min([0.0, *estimates])
     below = -find_nice_step(-lowest) if lowest < 0 else 0.0
@@ -160,10 +162,10 @@ def _make_scales(
     )
 
 
-def _describe_figure(answers: Sequence[BesideTheTruth], level: float) -> str:
+def _describe_figure(answers: Sequence[EstimateWithTruth], level: float) -> str:
     if not answers:
         return "No interval was compared with the truth."
-    coverage = sum(answer.is_held for answer in answers) / len(answers)
+    coverage = sum(answer.is_covered for answer in answers) / len(answers)
     verb = "holds" if len(answers) == 1 else "hold"
     return (
         f"{format_exact_percent(coverage)} of {format_count(len(answers), 'interval')} {verb} the truth; "

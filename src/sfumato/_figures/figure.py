@@ -20,7 +20,7 @@ class Column:
     """A column of numbers, and how people read them."""
 
     heading: str
-    words: Callable[[Any], str] = str
+    formatter: Callable[[Any], str] = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class FigureTable:
     rows: tuple[tuple[Any, ...], ...]
 
     @property
-    def words(self) -> list[tuple[str, ...]]:
+    def formatted_rows(self) -> list[tuple[str, ...]]:
         """The rows as people read them, in the same words as the picture."""
         return [
-            tuple(escape_controls(column.words(cell)) for column, cell in zip(self.columns, row, strict=True))
+            tuple(escape_controls(column.formatter(cell)) for column, cell in zip(self.columns, row, strict=True))
             for row in self.rows
         ]
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """As a table of a page."""
         head = element("tr", *(element("th", escape_markup(column.heading), scope="col") for column in self.columns))
-        lines = (element("tr", *(element("td", escape_markup(cell)) for cell in row)) for row in self.words)
+        lines = (element("tr", *(element("td", escape_markup(cell)) for cell in row)) for row in self.formatted_rows)
         return element("table", element("thead", head), element("tbody", *lines))
 
 
@@ -54,21 +54,21 @@ class Figure:
     reading: str
     table: FigureTable
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """All three, for a page that has `STYLE` once."""
-        details = element("details", element("summary", "The numbers"), self.table.html())
+        details = element("details", element("summary", "The numbers"), self.table.to_html())
         caption = element("figcaption", escape_markup(self.reading))
         return element("figure", self.svg, caption, details, class_="sfumato")
 
     def _repr_html_(self) -> str:
         """All three, for a notebook."""
-        return element("style", NOTEBOOK_STYLE) + self.html()
+        return element("style", NOTEBOOK_STYLE) + self.to_html()
 
-    def standalone(self) -> str:
+    def to_standalone_svg(self) -> str:
         """The picture as a file of its own, by day and by night."""
-        own = element("style", STYLE, "svg.sfumato{color-scheme:light dark}")
+        style = element("style", STYLE, "svg.sfumato{color-scheme:light dark}")
         opening, rest = self.svg.split(">", 1)
-        return f"{opening}>{own}{rest}"
+        return f"{opening}>{style}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ class Head:
     bottom: float
 
     @classmethod
-    def of(cls, heading: str, measured: Sequence[str], width: float, top: float = 0.0) -> Head:
+    def of(cls, heading: str, captions: Sequence[str], width: float, top: float = 0.0) -> Head:
         """The lines, broken as the width demands; a panel below another one has no heading of its own."""
         room, at, parts = width - 2 * EDGE, top + EDGE + 2, []
-        for number, sentence in enumerate((heading, *measured)):
+        for number, sentence in enumerate((heading, *captions)):
             if not sentence:
                 continue
             size, kind = (LARGE, "heading") if not number else (SMALL, "quiet")
@@ -106,7 +106,7 @@ def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
     reading: str,
     columns: Sequence[Column],
     rows: Iterable[tuple[Any, ...]],
-    hatched: bool = False,
+    is_hatched: bool = False,
 ) -> Figure:
     """Put a figure together. Its ids follow from what is in it, so that figures of one page do not share them."""
     width, height = size
@@ -114,7 +114,7 @@ def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
     key = "f" + hashlib.sha256(f"{width}{reading}{body}".encode()).hexdigest()[:10]
     ground = element("rect", width=width, height=height, class_="ground")
     pattern = ""
-    if hatched:
+    if is_hatched:
         stripes = element("path", d="M0 6L6 0", class_="thin grey")
         pattern = element("defs", element("pattern", stripes, id=f"{key}h", width=6, height=6, patternUnits=USER_SPACE))
         body = body.replace(HATCHED, f"url(#{key}h)")

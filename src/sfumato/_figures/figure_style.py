@@ -32,8 +32,8 @@ DASHES = ("none", "7 3", "2 3", "10 3 2 3", "4 2", "1 4", "12 4", "8 2 1 2 1 2",
 """As many as there are colours: what is printed in grey is told apart by them, by marks and by names."""
 
 
-def _write_variables(of: Callable[[str, str], str]) -> str:
-    return ";".join(f"--{name}:{of(*pair)}" for name, pair in COLOURS.items())
+def _write_variables(format_pair: Callable[[str, str], str]) -> str:
+    return ";".join(f"--{name}:{format_pair(*pair)}" for name, pair in COLOURS.items())
 
 
 STYLE = "".join(

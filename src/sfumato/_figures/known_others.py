@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sfumato._figures.axes import Area, Curve, select_dash_class
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_percent, is_known, join_phrases, name
+from sfumato._figures.number_format import format_name, format_percent, is_known, join_phrases
 from sfumato._figures.scales import make_share_scale
 
 UNCHANGED = 0.005
@@ -15,63 +15,71 @@ UNCHANGED = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Corruption:
+class KnownOthersCurve:
     """Right guesses under one mechanism, by the share of the others whose values are known."""
 
     name: str
-    right: tuple[tuple[float, float | None], ...]
+    points: tuple[tuple[float, float | None], ...]
 
     @property
-    def known(self) -> list[tuple[float, float]]:
+    def known_points(self) -> list[tuple[float, float]]:
         """What is known, from few to many known neighbours."""
         return sorted(
-            (share, right) for share, right in self.right if is_known(share) and right is not None and is_known(right)
+            (share, right) for share, right in self.points if is_known(share) and right is not None and is_known(right)
         )
 
 
-def draw_corruption(curves: Sequence[Corruption], width: float = WIDTH, *, at: float = 0.2) -> Figure:
+def draw_known_others(curves: Sequence[KnownOthersCurve], width: float = WIDTH, *, at_share: float = 0.2) -> Figure:
     """A line for each mechanism; the reading is about the share nearest to `at` that is known of all of them."""
     width = limit_width(width)
-    shown = [curve for curve in curves if curve.known]
-    measured = ["people guessed right with the release"]
-    head = Head.of("What attackers guess who know some of the others", measured, width)
-    area = Area.below(head, width, names=[curve.name for curve in shown])
-    rows = [(curve.name, *pair) for curve in shown for pair in curve.known]
+    shown_curves = [curve for curve in curves if curve.known_points]
+    captions = ["people guessed right with the release"]
+    head = Head.of("What attackers guess who know some of the others", captions, width)
+    area = Area.from_head(head, width, names=[curve.name for curve in shown_curves])
+    rows = [(curve.name, *pair) for curve in shown_curves for pair in curve.known_points]
     x = make_share_scale([share for _, share, _ in rows], area.left + 8, area.right - 8)
     y = make_share_scale([right for *_, right in rows], area.bottom, area.top)
-    parts = [area.across(x, format_percent, "others whose true values are known"), area.up(y, format_percent)]
+    parts = [
+        area.draw_x_axis(x, format_percent, "others whose true values are known"),
+        area.draw_y_axis(y, format_percent),
+    ]
     lines = []
-    for number, curve in enumerate(shown):
+    for number, curve in enumerate(shown_curves):
         marks = [
             (
                 x(share),
                 y(right),
-                f"{name(curve.name)}, {format_percent(share)} of the others known: {format_percent(right)}",
+                f"{format_name(curve.name)}, {format_percent(share)} of the others known: {format_percent(right)}",
             )
-            for share, right in curve.known
+            for share, right in curve.known_points
         ]
         lines.append(Curve(curve.name, marks, select_dash_class(number)))
-    parts.append(area.curves(lines, width, "nothing was tried"))
+    parts.append(area.draw_curves(lines, width, "nothing was tried"))
     columns = (
-        Column("mechanism", name),
+        Column("mechanism", format_name),
         Column("others known", format_percent),
         Column("guessed right", format_percent),
     )
     return assemble_figure(
-        head, parts, size=(width, area.height), reading=_describe_figure(shown, at), columns=columns, rows=rows
+        head,
+        parts,
+        size=(width, area.figure_height),
+        reading=_describe_figure(shown_curves, at_share),
+        columns=columns,
+        rows=rows,
     )
 
 
-def _describe_figure(shown: Sequence[Corruption], at: float) -> str:
-    if not shown:
+def _describe_figure(curves: Sequence[KnownOthersCurve], at_share: float) -> str:
+    if not curves:
         return "No attacker who knows others was tried."
-    common = set.intersection(*({share for share, _ in curve.known} for curve in shown))
+    common = set.intersection(*({share for share, _ in curve.known_points} for curve in curves))
     if not common:
         return "No share of known others was tried with every mechanism."
-    share = min(sorted(common), key=lambda candidate: abs(candidate - at))
+    share = min(sorted(common), key=lambda candidate: abs(candidate - at_share))
     phrases = []
-    for curve in shown:
-        (first, before), right = curve.known[0], dict(curve.known)[share]
+    for curve in curves:
+        (first, before), right = curve.known_points[0], dict(curve.known_points)[share]
         same = "unchanged " if first == 0 < share and abs(right - before) < UNCHANGED else ""
-        phrases.append(f"{name(curve.name)} {same}{format_percent(right)}")
+        phrases.append(f"{format_name(curve.name)} {same}{format_percent(right)}")
     return f"If {format_percent(share)} of the others are known, right guesses are: {join_phrases(phrases)}."

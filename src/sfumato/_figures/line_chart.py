@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from sfumato._figures.axes import Area, Curve, select_broken_dash
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_quantity, is_known, name
+from sfumato._figures.number_format import format_name, format_quantity, is_known
 from sfumato._figures.scales import (
     Scale,
     make_linear_scale,
@@ -29,7 +29,7 @@ class Axis:
     """What an axis measures, how its numbers are read, and whether it is one of powers of ten."""
 
     label: str
-    words: NumberFormatter = format_quantity
+    formatter: NumberFormatter = format_quantity
     is_logarithmic: bool = False
 
 
@@ -41,11 +41,11 @@ class MeasuredLine:
     points: tuple[tuple[float, float | None], ...]
     """None where nothing could be measured: the line has a gap there."""
     is_published: bool = False
-    singled_out: tuple[float, ...] = ()
+    hollow_points: tuple[float, ...] = ()
     """Where its marks are hollow, for a reason that the panel gives."""
 
     @property
-    def known(self) -> list[tuple[float, float]]:
+    def known_points(self) -> list[tuple[float, float]]:
         """The points that can be drawn, from left to right."""
         return sorted((x, y) for x, y in self.points if is_known(x) and y is not None and is_known(y))
 
@@ -53,7 +53,7 @@ class MeasuredLine:
     def breaks(self) -> frozenset[int]:
         """Which of them come after a gap."""
         gaps = [x for x, y in self.points if is_known(x) and not is_known(y)]
-        pairs = enumerate(pairwise(x for x, _ in self.known), start=1)
+        pairs = enumerate(pairwise(x for x, _ in self.known_points), start=1)
         return frozenset(place for place, (low, high) in pairs if any(low < gap < high for gap in gaps))
 
 
@@ -61,70 +61,79 @@ class MeasuredLine:
 class Panel:
     """Lines over one axis of what was varied; figures that measure several things have one above the other."""
 
-    up: Axis
+    y_axis: Axis
     lines: Sequence[MeasuredLine]
-    hollow: str = ""
+    hollow_label: str = ""
     """What hollow marks are, where a line singles points out."""
 
     @property
-    def shown(self) -> list[MeasuredLine]:
+    def shown_lines(self) -> list[MeasuredLine]:
         """The lines that have points."""
-        return [line for line in self.lines if line.known]
+        return [line for line in self.lines if line.known_points]
 
     @property
     def rows(self) -> list[Row]:
         """The points of all lines."""
-        return [(line.name, x, y) for line in self.shown for x, y in line.known]
+        return [(line.name, x, y) for line in self.shown_lines for x, y in line.known_points]
 
     @property
-    def measured(self) -> list[str]:
+    def captions(self) -> list[str]:
         """What is drawn, and how."""
-        phrases = [self.up.label]
-        if any(line.is_published for line in self.shown):
+        phrases = [self.y_axis.label]
+        if any(line.is_published for line in self.shown_lines):
             phrases.append("dashed, hollow: as published")
-        if any(line.singled_out for line in self.shown):
-            phrases.append(f"hollow: {self.hollow}")
+        if any(line.hollow_points for line in self.shown_lines):
+            phrases.append(f"hollow: {self.hollow_label}")
         return phrases
 
-    def upright(self, bottom: float, top: float) -> Scale:
+    def make_y_scale(self, bottom: float, top: float) -> Scale:
         """The scale of what was measured."""
-        return (make_log_scale if self.up.is_logarithmic else make_linear_scale)(
+        return (make_log_scale if self.y_axis.is_logarithmic else make_linear_scale)(
             [y for *_, y in self.rows], bottom, top
         )
 
-    def drawn(self, across: Axis, area: Area, width: float, first_row: int) -> list[str]:
+    def draw(self, x_axis: Axis, area: Area, width: float, first_row: int) -> list[str]:
         """Axes and curves; marks are rows of the table from some row on."""
-        varied = sorted({x for _, x, _ in self.rows})
-        x_scale = (make_spanning_log_scale if across.is_logarithmic else make_spanning_scale)(
-            varied, area.left + 8, area.right - 8
+        x_values = sorted({x for _, x, _ in self.rows})
+        x_scale = (make_spanning_log_scale if x_axis.is_logarithmic else make_spanning_scale)(
+            x_values, area.left + 8, area.right - 8
         )
-        y_scale = self.upright(area.bottom, area.top)
+        y_scale = self.make_y_scale(area.bottom, area.top)
         curves = []
-        for number, line in enumerate(self.shown):
+        for number, line in enumerate(self.shown_lines):
             marks = [
-                (x_scale(x), y_scale(y), f"{name(line.name)}: {across.words(x)}, {self.up.words(y)}")
-                for x, y in line.known
+                (x_scale(x), y_scale(y), f"{format_name(line.name)}: {x_axis.formatter(x)}, {self.y_axis.formatter(y)}")
+                for x, y in line.known_points
             ]
-            hollow = [line.is_published or x in line.singled_out for x, _ in line.known]
+            hollow_marks = [line.is_published or x in line.hollow_points for x, _ in line.known_points]
             dashes = select_broken_dash(number) if line.is_published else ""
-            curves.append(Curve(line.name, marks, dashes, hollow, line.breaks))
-        parts = [area.across(x_scale, across.words, across.label, varied), area.up(y_scale, self.up.words)]
-        return [*parts, area.curves(curves, width, "nothing was measured", first_row)]
+            curves.append(Curve(line.name, marks, dashes, hollow_marks, line.breaks))
+        parts = [
+            area.draw_x_axis(x_scale, x_axis.formatter, x_axis.label, x_values),
+            area.draw_y_axis(y_scale, self.y_axis.formatter),
+        ]
+        return [*parts, area.draw_curves(curves, width, "nothing was measured", first_row)]
 
 
 def draw_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
-    heading: str, across: Axis, up: Axis, lines: Sequence[MeasuredLine], *, reading: str, width: float = WIDTH
+    heading: str, x_axis: Axis, y_axis: Axis, lines: Sequence[MeasuredLine], *, reading: str, width: float = WIDTH
 ) -> Figure:
     """A line for each series; the reading is the caller's, who knows what the experiment is about."""
-    panel, width = Panel(up, lines), limit_width(width)
-    head = Head.of(heading, panel.measured, width)
+    panel, width = Panel(y_axis, lines), limit_width(width)
+    head = Head.of(heading, panel.captions, width)
     area = _make_area([panel], head, width)
-    columns = (Column("series", name), Column(across.label, across.words), Column(up.label, up.words))
-    parts = panel.drawn(across, area, width, 0)
-    return assemble_figure(head, parts, size=(width, area.height), reading=reading, columns=columns, rows=panel.rows)
+    columns = (
+        Column("series", format_name),
+        Column(x_axis.label, x_axis.formatter),
+        Column(y_axis.label, y_axis.formatter),
+    )
+    parts = panel.draw(x_axis, area, width, 0)
+    return assemble_figure(
+        head, parts, size=(width, area.figure_height), reading=reading, columns=columns, rows=panel.rows
+    )
 
 
-def draw_panels(heading: str, across: Axis, panels: Sequence[Panel], *, reading: str, width: float = WIDTH) -> Figure:
+def draw_panels(heading: str, x_axis: Axis, panels: Sequence[Panel], *, reading: str, width: float = WIDTH) -> Figure:
     """The same for several measures, one above the other, by what was varied."""
     width = limit_width(width)
     heads: list[Head] = []
@@ -132,17 +141,26 @@ def draw_panels(heading: str, across: Axis, panels: Sequence[Panel], *, reading:
     rows: list[tuple[str, str, float, str]] = []
     bottom = 0.0
     for panel in panels:
-        heads.append(Head.of("" if heads else heading, panel.measured, width, bottom))
+        heads.append(Head.of("" if heads else heading, panel.captions, width, bottom))
         area = _make_area(panels, heads[-1], width)
-        parts += panel.drawn(across, area, width, len(rows))
-        rows += [(panel.up.label, series, x, panel.up.words(y)) for series, x, y in panel.rows]
-        bottom = area.height
+        parts += panel.draw(x_axis, area, width, len(rows))
+        rows += [(panel.y_axis.label, series, x, panel.y_axis.formatter(y)) for series, x, y in panel.rows]
+        bottom = area.figure_height
     parts += [head.markup for head in heads[1:]]  # that of the first one is the figure's
-    columns = (Column("measured"), Column("series", name), Column(across.label, across.words), Column("number"))
+    columns = (
+        Column("measured"),
+        Column("series", format_name),
+        Column(x_axis.label, x_axis.formatter),
+        Column("number"),
+    )
     return assemble_figure(heads[0], parts, size=(width, bottom), reading=reading, columns=columns, rows=rows)
 
 
 def _make_area(panels: Sequence[Panel], head: Head, width: float) -> Area:
     """With room for the names of all lines, and for the longest of the ticks, so that panels have the same edges."""
-    ticks = [panel.up.words(tick) for panel in panels for tick in panel.upright(TALLEST, 0.0).ticks(CLOSEST)]
-    return Area.below(head, width, names=[line.name for panel in panels for line in panel.shown], ticks=ticks)
+    ticks = [
+        panel.y_axis.formatter(tick)
+        for panel in panels
+        for tick in panel.make_y_scale(TALLEST, 0.0).list_ticks(CLOSEST)
+    ]
+    return Area.from_head(head, width, names=[line.name for panel in panels for line in panel.shown_lines], ticks=ticks)

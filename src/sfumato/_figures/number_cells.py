@@ -41,11 +41,11 @@ class NumberCell:
         if value is None or math.isnan(value):
             return cls(NO_NUMBER)
         if error is None or not math.isfinite(error):
-            place = 0 if not value or abs(value) >= 10 else _place(value)  # noqa: PLR2004 - two digits of its own
+            place = 0 if not value or abs(value) >= 10 else _find_decimal_place(value)  # noqa: PLR2004 - two digits of its own
             return cls(_format_to_place(value, place), UNKNOWN)
         if error <= max(ROUNDING * abs(value), LEAST):
             return cls(_format_exactly(value))
-        place = _place(error)
+        place = _find_decimal_place(error)
         low, high = (_format_to_place(end, place, error) for end in ends) if ends else ("", "")
         formatted_value = _format_to_place(value, place, error)
         if centre is not None:
@@ -55,10 +55,10 @@ class NumberCell:
     @property
     def text(self) -> str:
         """All of it: 4.16 ± 0.03 [4.10, 4.22]."""
-        return " ".join(filter(None, (self.middle, self.interval)))
+        return " ".join(filter(None, (self.value_with_error, self.interval)))
 
     @property
-    def middle(self) -> str:
+    def value_with_error(self) -> str:
         """The number and its error."""
         return f"{self.value} ± {self.error}" if self.error else self.value
 
@@ -71,12 +71,12 @@ class NumberCell:
 def align_cells(cells: Sequence[NumberCell]) -> list[tuple[str, str]]:
     """The two parts of cells that stand under each other: signs of errors do too, and intervals begin at one place."""
     width = max((len(cell.value) for cell in cells), default=0)
-    middles = [replace(cell, value=cell.value.rjust(width)).middle for cell in cells]
-    wide = max(map(len, middles), default=0)
-    return [(middle.ljust(wide), cell.interval) for middle, cell in zip(middles, cells, strict=True)]
+    middles = [replace(cell, value=cell.value.rjust(width)).value_with_error for cell in cells]
+    middle_width = max(map(len, middles), default=0)
+    return [(middle.ljust(middle_width), cell.interval) for middle, cell in zip(middles, cells, strict=True)]
 
 
-def _place(number: float) -> int:
+def _find_decimal_place(number: float) -> int:
     """The decimal place of the second digit: 0.031 has 3, and 170 has -1."""
     return 1 - math.floor(math.log10(float(f"{abs(number):.1e}")))
 

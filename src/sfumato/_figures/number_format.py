@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sfumato._figures.svg import ELLIPSIS, escape_controls
 
-NOT_TOLD = "not told"
+NOT_AVAILABLE = "not told"
 LONGEST_NAME = 60
 """Letters of a name within a sentence."""
 
@@ -22,7 +22,7 @@ def is_known(number: float | None) -> bool:
 def format_percent(share: float | None) -> str:
     """A share: whole per cents from ten on, two digits below; never 0% or 100% of what is not."""
     if share is None or not math.isfinite(share):
-        return NOT_TOLD
+        return NOT_AVAILABLE
     size = abs(share)
     if 0 < size < _LEAST:
         return "below 0.01%" if share > 0 else "above -0.01%"
@@ -37,7 +37,7 @@ def format_percent(share: float | None) -> str:
 def format_exact_percent(share: float | None) -> str:
     """A share with one digit more, where it is compared with what was asked for."""
     if share is None or not math.isfinite(share):
-        return NOT_TOLD
+        return NOT_AVAILABLE
     return (
         format_percent(share) if share in {0.0, 1.0} or not _LEAST * 10 <= share <= 1 - _LEAST * 10 else f"{share:.1%}"
     )
@@ -46,14 +46,14 @@ def format_exact_percent(share: float | None) -> str:
 def format_points(difference: float | None) -> str:
     """A difference of two shares, in points of per cent."""
     if difference is None or not math.isfinite(difference):
-        return NOT_TOLD
+        return NOT_AVAILABLE
     return f"{format_percent(difference).removesuffix('%')} points"
 
 
 def format_quantity(number: float | None) -> str:
     """A number of any size: thousands grouped, three digits below a hundred."""
     if number is None or not math.isfinite(number):
-        return NOT_TOLD
+        return NOT_AVAILABLE
     size = abs(number)
     if size >= 1e15 or 0 < size < 1e-4:  # noqa: PLR2004 - beyond these, digits only fill the line
         return f"{number:.3g}"
@@ -68,21 +68,21 @@ def round_to_two_digits(number: float) -> float:
 
 
 def _group_thousands(number: float, digits: int) -> str:
-    written = f"{number:,.{digits}f}"
-    if "." in written:
-        written = written.rstrip("0").removesuffix(".")
-    return "0" if written == "-0" else written
+    text = f"{number:,.{digits}f}"
+    if "." in text:
+        text = text.rstrip("0").removesuffix(".")
+    return "0" if text == "-0" else text
 
 
-def name(text: str) -> str:
+def format_name(text: str) -> str:
     """A name within a sentence, cut if it is long."""
-    shown = escape_controls(text)
-    return shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 1] + ELLIPSIS
+    safe_text = escape_controls(text)
+    return safe_text if len(safe_text) <= LONGEST_NAME else safe_text[: LONGEST_NAME - 1] + ELLIPSIS
 
 
-def format_count(number: int, one: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """A number of things, in the singular where it is one."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def join_phrases(phrases: Sequence[str]) -> str:

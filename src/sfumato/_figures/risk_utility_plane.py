@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sfumato._figures.axes import MOST_LINES, Area, Curve, select_dash_class, select_series_class
 from sfumato._figures.error_curves import LARGEST_ERROR, SMALLEST_ERROR, describe_error
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
-from sfumato._figures.number_format import format_percent, format_points, is_known, name
-from sfumato._figures.scales import LEAST_SHARE, make_linear_scale, make_log_scale
-from sfumato._figures.svg import mark
+from sfumato._figures.number_format import format_name, format_percent, format_points, is_known
+from sfumato._figures.scales import LEAST_SHARE, Scale, make_linear_scale, make_log_scale
+from sfumato._figures.svg import draw_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,73 +26,70 @@ class TradeOff:
     """Whether it promises less than was asked for."""
 
     @property
-    def words(self) -> str:
+    def numbers_text(self) -> str:
         """Both numbers."""
         return f"gain {format_points(self.gain)}, error {describe_error(self.error)}"
 
 
 @dataclass(frozen=True, slots=True)
-class TradeOffs:
+class TradeOffCurve:
     """The settings of one mechanism, in the order of its parameter."""
 
     name: str
     settings: tuple[TradeOff, ...]
 
     @property
-    def known(self) -> tuple[TradeOff, ...]:
+    def known_settings(self) -> tuple[TradeOff, ...]:
         """Those of which both numbers are known."""
         return tuple(setting for setting in self.settings if is_known(setting.gain) and is_known(setting.error))
 
 
-def draw_risk_utility(curves: Sequence[TradeOffs], width: float = WIDTH, *, accepted: float | None = None) -> Figure:
+def draw_risk_utility(
+    curves: Sequence[TradeOffCurve], width: float = WIDTH, *, accepted_gain: float | None = None
+) -> Figure:
     """A curve for each mechanism over its parameter; proposed settings are large, hollow ones promise less than asked.
 
     With a gain that the holder accepts, the reading says which setting has the smallest error within it. It speaks of
     those that promise what was asked for, and of others only where there are none.
     """
     width = limit_width(width)
-    shown = [curve for curve in curves if curve.known]
-    measured = ["error of counts, in % of the count"]
-    everything = [trade_off for curve in shown for trade_off in curve.known]
-    notes = ["ringed: proposed"] if any(trade_off.is_proposed for trade_off in everything) else []
+    shown_curves = [curve for curve in curves if curve.known_settings]
+    captions = ["error of counts, in % of the count"]
+    trade_offs = [trade_off for curve in shown_curves for trade_off in curve.known_settings]
+    notes = ["ringed: proposed"] if any(trade_off.is_proposed for trade_off in trade_offs) else []
     notes += (
-        ["hollow: promises less than was asked for"] if any(trade_off.is_weaker for trade_off in everything) else []
+        ["hollow: promises less than was asked for"] if any(trade_off.is_weaker for trade_off in trade_offs) else []
     )
-    measured += ["; ".join(notes)] if notes else []
-    head = Head.of("What an attacker gains, and how far off counts are", measured, width)
-    errors = [min(max(trade_off.error, SMALLEST_ERROR), LARGEST_ERROR) for trade_off in everything]
-    names, ticks = [curve.name for curve in shown], [format_percent(2 * max(errors, default=1.0))]
-    area = Area.below(head, width, names=names, ticks=ticks)
+    captions += ["; ".join(notes)] if notes else []
+    head = Head.of("What an attacker gains, and how far off counts are", captions, width)
+    errors = [min(max(trade_off.error, SMALLEST_ERROR), LARGEST_ERROR) for trade_off in trade_offs]
+    names, ticks = [curve.name for curve in shown_curves], [format_percent(2 * max(errors, default=1.0))]
+    area = Area.from_head(head, width, names=names, ticks=ticks)
     x = make_linear_scale(
-        [accepted, LEAST_SHARE, *(trade_off.gain for trade_off in everything)], area.left + 8, area.right - 8
+        [accepted_gain, LEAST_SHARE, *(trade_off.gain for trade_off in trade_offs)], area.left + 8, area.right - 8
     )
     y = make_log_scale(errors, area.bottom, area.top)
-    parts = [area.across(x, _format_gain, "gain: more people guessed right, in points"), area.up(y, format_percent)]
-    if accepted is not None:
-        parts.append(area.upright(x(accepted), f"accepted: {format_points(accepted)}"))
-    table = [(curve.name, trade_off) for curve in shown for trade_off in curve.known]
+    parts = [
+        area.draw_x_axis(x, _format_gain, "gain: more people guessed right, in points"),
+        area.draw_y_axis(y, format_percent),
+    ]
+    if accepted_gain is not None:
+        parts.append(area.draw_vertical_line(x(accepted_gain), f"accepted: {format_points(accepted_gain)}"))
+    table = [(curve.name, trade_off) for curve in shown_curves for trade_off in curve.known_settings]
     lines = []
-    for number, curve in enumerate(shown):
-        marks = [
-            (
-                x(trade_off.gain),
-                y(trade_off.error),
-                f"{name(curve.name)}, {name(trade_off.parameter)}: {trade_off.words}",
-            )
-            for trade_off in curve.known
+    for number, curve in enumerate(shown_curves):
+        lines.append(_make_curve(curve, number, x, y))
+        proposed_settings = [
+            trade_off for trade_off in curve.known_settings if trade_off.is_proposed and number < MOST_LINES
         ]
-        lines.append(
-            Curve(curve.name, marks, select_dash_class(number), [trade_off.is_weaker for trade_off in curve.known])
-        )
-        proposed = [trade_off for trade_off in curve.known if trade_off.is_proposed and number < MOST_LINES]
         parts += [
-            mark("ring", x(trade_off.gain), y(trade_off.error), f"thin {select_series_class(number)}")
-            for trade_off in proposed
+            draw_mark("ring", x(trade_off.gain), y(trade_off.error), f"thin {select_series_class(number)}")
+            for trade_off in proposed_settings
         ]
-    parts.append(area.curves(lines, width, "nothing was compared"))
+    parts.append(area.draw_curves(lines, width, "nothing was compared"))
     columns = (
-        Column("mechanism", name),
-        Column("setting", name),
+        Column("mechanism", format_name),
+        Column("setting", format_name),
         Column("gain", format_points),
         Column("error", describe_error),
         Column("proposed", _format_yes_no),
@@ -103,8 +100,26 @@ def draw_risk_utility(curves: Sequence[TradeOffs], width: float = WIDTH, *, acce
         for owner, trade_off in table
     ]
     return assemble_figure(
-        head, parts, size=(width, area.height), reading=_describe_figure(table, accepted), columns=columns, rows=rows
+        head,
+        parts,
+        size=(width, area.figure_height),
+        reading=_describe_figure(table, accepted_gain),
+        columns=columns,
+        rows=rows,
     )
+
+
+def _make_curve(curve: TradeOffCurve, number: int, x: Scale, y: Scale) -> Curve:
+    marks = [
+        (
+            x(trade_off.gain),
+            y(trade_off.error),
+            f"{format_name(curve.name)}, {format_name(trade_off.parameter)}: {trade_off.numbers_text}",
+        )
+        for trade_off in curve.known_settings
+    ]
+    is_hollow = [trade_off.is_weaker for trade_off in curve.known_settings]
+    return Curve(curve.name, marks, select_dash_class(number), is_hollow)
 
 
 def _format_gain(gain: float) -> str:
@@ -115,21 +130,27 @@ def _format_yes_no(is_so: bool) -> str:
     return "yes" if is_so else "no"
 
 
-def _describe_figure(table: Sequence[tuple[str, TradeOff]], accepted: float | None) -> str:
-    within = [(owner, trade_off) for owner, trade_off in table if accepted is None or trade_off.gain <= accepted]
-    if not within:
-        return "Nothing was compared." if not table else f"No setting keeps the gain within {format_points(accepted)}."
-    strong = [(owner, trade_off) for owner, trade_off in within if not trade_off.is_weaker]
-    owner, best = min(strong or within, key=lambda pair: (pair[1].error, pair[1].gain))
-    condition = " that promise what was asked for" if len(strong) < len(within) and strong else ""
-    weaker = ", and promises less than was asked for" if best.is_weaker else ""
-    if accepted is None:
+def _describe_figure(table: Sequence[tuple[str, TradeOff]], accepted_gain: float | None) -> str:
+    accepted_rows = [
+        (owner, trade_off) for owner, trade_off in table if accepted_gain is None or trade_off.gain <= accepted_gain
+    ]
+    if not accepted_rows:
         return (
-            f"Of the settings shown{condition}, {name(owner)} with {name(best.parameter)} has the smallest error "
-            f"({describe_error(best.error)}), at a gain of {format_points(best.gain)}{weaker}."
+            "Nothing was compared."
+            if not table
+            else f"No setting keeps the gain within {format_points(accepted_gain)}."
+        )
+    strong_rows = [(owner, trade_off) for owner, trade_off in accepted_rows if not trade_off.is_weaker]
+    owner, best = min(strong_rows or accepted_rows, key=lambda pair: (pair[1].error, pair[1].gain))
+    condition = " that promise what was asked for" if len(strong_rows) < len(accepted_rows) and strong_rows else ""
+    weaker = ", and promises less than was asked for" if best.is_weaker else ""
+    if accepted_gain is None:
+        return (
+            f"Of the settings shown{condition}, {format_name(owner)} with {format_name(best.parameter)} has the "
+            f"smallest error ({describe_error(best.error)}), at a gain of {format_points(best.gain)}{weaker}."
         )
     return (
-        f"Among settings{condition} with a gain of at most {format_points(accepted)}, {name(owner)} with "
-        f"{name(best.parameter)} has the smallest error ({describe_error(best.error)}, gain "
+        f"Among settings{condition} with a gain of at most {format_points(accepted_gain)}, {format_name(owner)} with "
+        f"{format_name(best.parameter)} has the smallest error ({describe_error(best.error)}, gain "
         f"{format_points(best.gain)}){weaker}."
     )

@@ -20,42 +20,42 @@ STRONG = 0.87
 Item = TypeVar("Item")
 
 
-def put_largest_first(rows: Sequence[Item], telling: Callable[[Item], float], most: int = MOST_ROWS) -> list[Item]:
+def put_largest_first(rows: Sequence[Item], importance: Callable[[Item], float], limit: int = MOST_ROWS) -> list[Item]:
     """All rows, those first, in their order, that tell most if there are too many to draw."""
-    if len(rows) <= most:
+    if len(rows) <= limit:
         return list(rows)
-    ranked = sorted(range(len(rows)), key=lambda index: (-telling(rows[index]), index))
-    selected = set(ranked[:most])
+    ranked = sorted(range(len(rows)), key=lambda index: (-importance(rows[index]), index))
+    selected = set(ranked[:limit])
     return [rows[index] for index in sorted(selected)] + [
         row for index, row in enumerate(rows) if index not in selected
     ]
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowLayout:
     """The places of rows, with groups of them under names of their own."""
 
     area: Area
     names: tuple[str, ...]
     groups: tuple[str, ...]
     """For each row the group it belongs to; empty where there are no groups."""
-    left_out: int
+    omitted_count: int
     width: float
 
     @classmethod
-    def below(  # noqa: PLR0913 - what stands in the rows, and where
+    def from_head(  # noqa: PLR0913 - what stands in the rows, and where
         cls,
         head: Head,
         width: float,
         names: Sequence[str],
-        said: Sequence[str],
+        texts: Sequence[str],
         *,
         groups: Sequence[str] = (),
         total: int,
-    ) -> Rows:
+    ) -> RowLayout:
         """Below a heading: names take at most a third of the width, what is said at the right at most another."""
         left = EDGE + min(max(map(estimate_width, names), default=0.0) + 10, width * 0.38)
-        right = width - EDGE - min(max(map(estimate_width, said), default=0.0) + 12, width * 0.36)
+        right = width - EDGE - min(max(map(estimate_width, texts), default=0.0) + 12, width * 0.36)
         lines = len(names) + len(dict.fromkeys(groups)) + (total > len(names))
         top = head.bottom + 12
         area = Area(left, top, max(right, left + 60), top + max(lines, 1) * ROW + 6)
@@ -72,24 +72,24 @@ class Rows:
             at += ROW
         return heights
 
-    def frame(self, scale: Scale, words: Callable[[float], str], label: str) -> str:
+    def draw_frame(self, scale: Scale, formatter: Callable[[float], str], label: str) -> str:
         """The scale, the names of the rows and of their groups, and how many are left out."""
-        drawn = [self.area.across(scale, words, label)]
+        parts = [self.area.draw_x_axis(scale, formatter, label)]
         for number, (name, at) in enumerate(zip(self.names, self.middles, strict=True)):
             if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
                 room = STRONG * (self.width - 2 * EDGE)
-                drawn.append(draw_text(EDGE, at - ROW + 5, self.groups[number], "strong", room=room))
-            drawn.append(draw_text(self.area.left - 8, at + 4, name, "end", room=self.area.left - 8 - EDGE))
-        if self.left_out:
-            drawn.append(draw_omitted_count(self.area.left + 4, self.area.bottom - 8, self.left_out))
-        return "".join(drawn)
+                parts.append(draw_text(EDGE, at - ROW + 5, self.groups[number], "strong", room=room))
+            parts.append(draw_text(self.area.left - 8, at + 4, name, "end", room=self.area.left - 8 - EDGE))
+        if self.omitted_count:
+            parts.append(draw_omitted_count(self.area.left + 4, self.area.bottom - 8, self.omitted_count))
+        return "".join(parts)
 
-    def said(self, number: int, words: str) -> str:
+    def draw_row_text(self, number: int, text: str) -> str:
         """The numbers of a row in words, at its right."""
         start = self.area.right + 10
-        return draw_text(start, self.middles[number] + 4, words, room=self.width - start, row=str(number))
+        return draw_text(start, self.middles[number] + 4, text, room=self.width - start, row=str(number))
 
-    def across(self, number: int, low: float, high: float, class_: str, title: str | None = None) -> str:
+    def draw_row_line(self, number: int, low: float, high: float, class_: str, title: str | None = None) -> str:
         """A line along a row between two places."""
         at = self.middles[number]
         return element("path", d=f"M{low:.1f} {at:.1f}H{high:.1f}", class_=class_, title=title)

@@ -26,18 +26,18 @@ class Scale:
     def __call__(self, number: float) -> float:
         """The place of a number."""
         low, high = self._ends
-        at = self.bent(min(max(number, self.low), self.high))
+        at = self.transform(min(max(number, self.low), self.high))
         return self.start + (at - low) / (high - low) * (self.end - self.start)
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        return self.bent(self.low), self.bent(self.high)
+        return self.transform(self.low), self.transform(self.high)
 
-    def bent(self, number: float) -> float:
+    def transform(self, number: float) -> float:
         """The number as it is laid out evenly."""
         return number
 
-    def ticks(self, room: float) -> list[float]:
+    def list_ticks(self, room: float) -> list[float]:
         """The numbers that people would choose, at least so many pixels apart."""
         step = find_nice_step((self.high - self.low) * room / abs(self.end - self.start))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -48,17 +48,17 @@ class Scale:
 class LogScale(Scale):
     """A scale of powers of ten, for numbers above zero."""
 
-    def bent(self, number: float) -> float:
+    def transform(self, number: float) -> float:
         """Its logarithm; of what is not above zero, that of the lowest."""
         return math.log10(max(number, self.low))
 
-    def ticks(self, room: float) -> list[float]:
+    def list_ticks(self, room: float) -> list[float]:
         """Powers of ten, with 2 and 5 between them if there is room, or every second or third if there is little."""
         first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
-        apart = abs(self.end - self.start) / max(self.bent(self.high) - self.bent(self.low), 1e-9)
-        every = max(1, math.ceil(room / apart))
-        factors = (1, 2, 5) if apart * 0.3 >= room else (1,)
-        candidates = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
+        decade_width = abs(self.end - self.start) / max(self.transform(self.high) - self.transform(self.low), 1e-9)
+        power_step = max(1, math.ceil(room / decade_width))
+        factors = (1, 2, 5) if decade_width * 0.3 >= room else (1,)
+        candidates = [factor * 10.0**power for power in range(first, last + 1, power_step) for factor in factors]
         return [tick for tick in candidates if self.low * (1 - 1e-9) <= tick <= self.high * (1 + 1e-9)]
 
 
@@ -69,27 +69,27 @@ class SignedScale(Scale):
     unit: float = 1.0
     """Up to about here it is straight."""
 
-    def bent(self, number: float) -> float:
+    def transform(self, number: float) -> float:
         """The inverse of the hyperbolic sine."""
         return math.asinh(number / self.unit)
 
-    def ticks(self, room: float) -> list[float]:
+    def list_ticks(self, room: float) -> list[float]:
         """Zero, and powers of ten on both sides as far as there is room between them."""
         tick_values = [0.0] if self.low <= 0 <= self.high else []
-        for power in range(math.floor(math.log10(self.unit)), math.ceil(math.log10(self.reach)) + 1):
+        for power in range(math.floor(math.log10(self.unit)), math.ceil(math.log10(self.max_magnitude)) + 1):
             for tick in (10.0**power, -(10.0**power)):
                 is_inside = self.low <= tick <= self.high
                 if is_inside and all(abs(self(tick) - self(other)) >= room for other in tick_values):
                     tick_values.append(tick)
         return sorted(tick_values)
 
-    def evenly(self, low: float, high: float, steps: int) -> list[float]:
+    def space_evenly(self, low: float, high: float, steps: int) -> list[float]:
         """Numbers from one to another that are drawn at even distances."""
-        first, last = self.bent(low), self.bent(high)
+        first, last = self.transform(low), self.transform(high)
         return [self.unit * math.sinh(first + (last - first) * step / steps) for step in range(steps + 1)]
 
     @property
-    def reach(self) -> float:
+    def max_magnitude(self) -> float:
         """How far it goes from zero."""
         return max(abs(self.low), abs(self.high), self.unit)
 

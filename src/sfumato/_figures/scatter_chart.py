@@ -10,7 +10,7 @@ from statistics import median
 from sfumato._figures.axes import MOST_LINES, Area, draw_omitted_count, select_series_class
 from sfumato._figures.figure import EDGE, WIDTH, Column, Figure, Head, assemble_figure, limit_width
 from sfumato._figures.line_chart import Axis
-from sfumato._figures.number_format import format_percent, format_quantity, is_known, name
+from sfumato._figures.number_format import format_name, format_percent, format_quantity, is_known
 from sfumato._figures.scales import Scale, make_linear_scale
 from sfumato._figures.svg import draw_text, element, estimate_width, format_coordinate, make_path_data
 
@@ -28,40 +28,47 @@ class Cloud:
     points: tuple[tuple[float, float], ...]
 
     @property
-    def known(self) -> list[tuple[float, float]]:
+    def known_points(self) -> list[tuple[float, float]]:
         """The points that can be drawn."""
         return [(x, y) for x, y in self.points if is_known(x) and is_known(y)]
 
     @property
-    def apart(self) -> float | None:
+    def median_deviation(self) -> float | None:
         """How far the middle one of the points is from the diagonal, as a part of what is so."""
-        parts = [abs(y - x) / x for x, y in self.known if x > 0]
+        parts = [abs(y - x) / x for x, y in self.known_points if x > 0]
         return median(parts) if parts else None
 
 
 def draw_scatter(  # noqa: PLR0913 - two axes, the clouds, and words for both
-    heading: str, across: Axis, up: Axis, clouds: Sequence[Cloud], *, reading: str, width: float = WIDTH
+    heading: str, x_axis: Axis, y_axis: Axis, clouds: Sequence[Cloud], *, reading: str, width: float = WIDTH
 ) -> Figure:
     """A panel for each cloud, all on the same two scales; the reading is the caller's."""
     width = limit_width(width)
-    shown = [cloud for cloud in clouds if cloud.known][:MOST_LINES]
-    most = max((len(cloud.known) for cloud in shown), default=0)
-    measured = [f"{up.label}, against {across.label}", "dashed: where nothing is off"]
-    if most > MOST_DOTS:
-        measured.append(f"at most {MOST_DOTS} of {most:,} points of each are drawn")
-    head = Head.of(heading, measured, width)
-    ticks = [up.words(y) for cloud in shown for _, y in cloud.known]
-    panels = _place_panels(len(shown), head.bottom + 12, width, max(map(estimate_width, ticks), default=0.0))
-    parts = [_draw_panel(number, cloud, shown, panels[number], (across, up)) for number, cloud in enumerate(shown)]
-    if not shown:
-        parts = [panels[0].nothing("nothing was measured")]
+    shown_clouds = [cloud for cloud in clouds if cloud.known_points][:MOST_LINES]
+    most_points = max((len(cloud.known_points) for cloud in shown_clouds), default=0)
+    captions = [f"{y_axis.label}, against {x_axis.label}", "dashed: where nothing is off"]
+    if most_points > MOST_DOTS:
+        captions.append(f"at most {MOST_DOTS} of {most_points:,} points of each are drawn")
+    head = Head.of(heading, captions, width)
+    ticks = [y_axis.formatter(y) for cloud in shown_clouds for _, y in cloud.known_points]
+    panels = _place_panels(len(shown_clouds), head.bottom + 12, width, max(map(estimate_width, ticks), default=0.0))
+    parts = [
+        _draw_panel(number, cloud, shown_clouds, panels[number], (x_axis, y_axis))
+        for number, cloud in enumerate(shown_clouds)
+    ]
+    if not shown_clouds:
+        parts = [panels[0].draw_empty_note("nothing was measured")]
     parts.append(
         draw_omitted_count(
-            panels[0].left + 4, panels[0].bottom - 6, sum(bool(cloud.known) for cloud in clouds[MOST_LINES:])
+            panels[0].left + 4, panels[0].bottom - 6, sum(bool(cloud.known_points) for cloud in clouds[MOST_LINES:])
         )
     )
-    columns = (Column("series", name), Column("points", format_quantity), Column("typically off by", format_percent))
-    rows = [(cloud.name, len(cloud.known), cloud.apart) for cloud in clouds if cloud.known]
+    columns = (
+        Column("series", format_name),
+        Column("points", format_quantity),
+        Column("typically off by", format_percent),
+    )
+    rows = [(cloud.name, len(cloud.known_points), cloud.median_deviation) for cloud in clouds if cloud.known_points]
     size = (width, panels[-1].bottom + 40)
     return assemble_figure(head, parts, size=size, reading=reading, columns=columns, rows=rows)
 
@@ -69,26 +76,26 @@ def draw_scatter(  # noqa: PLR0913 - two axes, the clouds, and words for both
 def _place_panels(number: int, top: float, width: float, ticks: float) -> list[Area]:
     """Where panels lie: as many beside each other as can be read, each with room for its ticks."""
     room = min(ticks + 10, width / 6)
-    a_row = max(1, min(number, int((width - 2 * EDGE) // (NARROWEST_PANEL + room))))
-    wide = (width - 2 * EDGE) / a_row
-    tall = min(max(wide - room, 160.0), 300.0)
+    panels_per_row = max(1, min(number, int((width - 2 * EDGE) // (NARROWEST_PANEL + room))))
+    panel_width = (width - 2 * EDGE) / panels_per_row
+    panel_height = min(max(panel_width - room, 160.0), 300.0)
     areas = []
     for place in range(max(number, 1)):
-        left, line = EDGE + (place % a_row) * wide, place // a_row
-        start = top + line * (tall + TITLE + 46) + TITLE
-        areas.append(Area(left + room, start, left + wide - 14, start + tall))
+        left, line = EDGE + (place % panels_per_row) * panel_width, place // panels_per_row
+        start = top + line * (panel_height + TITLE + 46) + TITLE
+        areas.append(Area(left + room, start, left + panel_width - 14, start + panel_height))
     return areas
 
 
-def _draw_panel(number: int, cloud: Cloud, shown: Sequence[Cloud], area: Area, axes: tuple[Axis, Axis]) -> str:
-    across, up = axes
-    points = [point for value in shown for point in value.known]
+def _draw_panel(number: int, cloud: Cloud, clouds: Sequence[Cloud], area: Area, axes: tuple[Axis, Axis]) -> str:
+    x_axis, y_axis = axes
+    points = [point for value in clouds for point in value.known_points]
     x = make_linear_scale([value for value, _ in points], area.left, area.right)
     y = make_linear_scale([value for _, value in points], area.bottom, area.top)
-    parts = [area.across(x, across.words, across.label), area.up(y, up.words)]
+    parts = [area.draw_x_axis(x, x_axis.formatter, x_axis.label), area.draw_y_axis(y, y_axis.formatter)]
     parts.append(element("path", d=_draw_diagonal(x, y), class_="rule"))
-    drawn = cloud.known[:: math.ceil(len(cloud.known) / MOST_DOTS)]
-    dots = "".join(f"M{format_coordinate(x(at))} {format_coordinate(y(height))}h0" for at, height in drawn)
+    drawn_points = cloud.known_points[:: math.ceil(len(cloud.known_points) / MOST_DOTS)]
+    dots = "".join(f"M{format_coordinate(x(at))} {format_coordinate(y(height))}h0" for at, height in drawn_points)
     parts.append(element("path", d=dots, class_=f"specks {select_series_class(number)}", data_row=str(number)))
     parts.append(
         draw_text(

@@ -47,14 +47,14 @@ def _estimate_letter_width(letter: str) -> float:
     return 1.0 if ord(letter) > 0x2FF else 0.72 if letter.isupper() else 0.63  # noqa: PLR2004 - beyond Latin
 
 
-def cut(text: str, room: float, size: float = SMALL) -> str:
+def cut_text(text: str, room: float, size: float = SMALL) -> str:
     """As much of a text as there is room for, with an ellipsis where something is left out."""
-    shown = escape_controls(text)
-    if len(shown) * size <= room or estimate_width(shown[: int(room) + 1], size) <= room:
-        return shown
-    ends = list(accumulate(map(_estimate_letter_width, shown[: int(room)])))
+    safe_text = escape_controls(text)
+    if len(safe_text) * size <= room or estimate_width(safe_text[: int(room) + 1], size) <= room:
+        return safe_text
+    ends = list(accumulate(map(_estimate_letter_width, safe_text[: int(room)])))
     letter_count = bisect_right(ends, room, key=lambda end: size * (end + _estimate_letter_width(ELLIPSIS)))
-    return shown[:letter_count].rstrip() + ELLIPSIS
+    return safe_text[:letter_count].rstrip() + ELLIPSIS
 
 
 def wrap_text(text: str, room: float, size: float = SMALL) -> list[str]:
@@ -76,14 +76,14 @@ def format_coordinate(number: float) -> str:
 
 def element(name: str, *body: str, title: str | None = None, **attributes: str | float | None) -> str:
     """An element around markup; the title is what a pointer shows; `data_row` is spelt `data-row`."""
-    written = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="'
         f'{escape_markup(value) if isinstance(value, str) else format_coordinate(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    inside = "".join(body) if title is None else f"<title>{escape_markup(title)}</title>{''.join(body)}"
-    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
+    content = "".join(body) if title is None else f"<title>{escape_markup(title)}</title>{''.join(body)}"
+    return f"<{name}{attribute_text}>{content}</{name}>" if content else f"<{name}{attribute_text}/>"
 
 
 def draw_text(  # noqa: PLR0913 - a place, the words, and what is special about them
@@ -94,13 +94,20 @@ def draw_text(  # noqa: PLR0913 - a place, the words, and what is special about 
     *,
     room: float | None = None,
     row: str | None = None,
-    turned: str | None = None,
+    rotation: str | None = None,
 ) -> str:
     """A line of text; if there is no room for it, it is cut, and its title has the whole."""
-    shown = escape_controls(content) if room is None else cut(content, room)
-    whole = content if shown != escape_controls(content) else None
+    visible_text = escape_controls(content) if room is None else cut_text(content, room)
+    full_text = content if visible_text != escape_controls(content) else None
     return element(
-        "text", escape_markup(shown), title=whole, x=x, y=y, class_=class_ or None, transform=turned, data_row=row
+        "text",
+        escape_markup(visible_text),
+        title=full_text,
+        x=x,
+        y=y,
+        class_=class_ or None,
+        transform=rotation,
+        data_row=row,
     )
 
 
@@ -114,13 +121,13 @@ SHAPES = ("circle", "square", "diamond", "triangle", "cross", "down", "hexagon",
 _RADII = {"circle": 4, "ring": 8}
 
 
-def mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
+def draw_mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
     shape: str, x: float, y: float, class_: str, *, title: str | None = None, row: str | None = None
 ) -> str:
     """A mark at a place."""
     if shape in _RADII:
         return element("circle", cx=x, cy=y, r=_RADII[shape], class_=class_, title=title, data_row=row)
-    drawn = {
+    outline = {
         "square": "m-3.5-3.5h7v7h-7z",
         "diamond": "m0-5l5 5l-5 5l-5-5z",
         "triangle": "m0-4.5l4.5 8h-9z",
@@ -132,5 +139,5 @@ def mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
         "bar": "m-2-5h4v10h-4z",
     }[shape]
     return element(
-        "path", d=f"M{format_coordinate(x)} {format_coordinate(y)}{drawn}", class_=class_, title=title, data_row=row
+        "path", d=f"M{format_coordinate(x)} {format_coordinate(y)}{outline}", class_=class_, title=title, data_row=row
     )

@@ -47,7 +47,7 @@ def pack_codes(codes: Codes, width: int) -> Bytes:
 def _join_neighbours(packed_words: RandomBits, size: int, gap: int) -> RandomBits:
     """Of numbers of `size` bits that begin every `gap` bits, shift each second one to the one before it."""
     mask = sum(((1 << size) - 1) << place for place in range(0, WORD_BITS, 2 * gap))
-    moved = packed_words >> np.uint64(gap - size)
-    moved &= np.uint64(mask << size)
-    moved |= packed_words & np.uint64(mask)
-    return moved
+    joined_words = packed_words >> np.uint64(gap - size)
+    joined_words &= np.uint64(mask << size)
+    joined_words |= packed_words & np.uint64(mask)
+    return joined_words

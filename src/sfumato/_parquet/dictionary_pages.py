@@ -15,18 +15,18 @@ import pyarrow as pa
 from sfumato._core.arrays import Codes, Mask
 from sfumato._parquet.bit_packing import GROUP, Bytes, pack_codes
 from sfumato._parquet.column_chunk import Chunk
-from sfumato._parquet.footer import AboutFields, PageFields, get_field_value
+from sfumato._parquet.footer import MetadataFields, PageFields, get_field_value
 from sfumato._parquet.thrift_compact import (
     I32,
     STRUCT,
     Struct,
-    Typed,
+    TypedValue,
     encode_struct,
     encode_varint,
     make_list,
     make_long_number,
-    number,
-    read,
+    make_number,
+    read_struct,
 )
 
 PAGE_ROWS = 1 << 17
@@ -41,40 +41,42 @@ class Encoding(IntEnum):
 
     PLAIN = 0
     RUNS = 3
-    LISTED = 8
+    DICTIONARY = 8
     """As numbers of what the first page of the chunk lists."""
 
 
-def make_dictionary_chunk(codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, about: Struct) -> Chunk:
+def make_dictionary_chunk(
+    codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, metadata: Struct
+) -> Chunk:
     """Codes of as many values as a first page lists; the code after the last one is the missing value's."""
     width = count_code_bits(values)
 
-    def pages() -> Iterator[tuple[int, bytes]]:
+    def iter_pages() -> Iterator[tuple[int, bytes]]:
         # All at once where pages begin with whole bytes: few long steps, so that threads need not wait for each other.
         bits = pack_codes(codes[:0] if has_missing else codes, width)
         for start in range(0, len(codes), PAGE_ROWS):
             page, levels = codes[start : start + PAGE_ROWS], b""
             first, after = (place * width // GROUP for place in (start, start + PAGE_ROWS))
-            own = bits[first:after]
+            page_bits = bits[first:after]
             if has_missing:
                 is_present = page != values
-                levels, own = _encode_levels(is_present), pack_codes(page[is_present], width)
-            yield len(page), b"".join([levels, bytes([width]), *_run(own, width)])
+                levels, page_bits = _encode_levels(is_present), pack_codes(page[is_present], width)
+            yield len(page), b"".join([levels, bytes([width]), *_make_run(page_bits, width)])
 
-    return _make_chunk(pages(), Encoding.LISTED, about, dictionary)
+    return _make_chunk(iter_pages(), Encoding.DICTIONARY, metadata, dictionary)
 
 
-def make_plain_chunk(column: pa.Array, *, has_missing: bool, about: Struct) -> Chunk:
+def make_plain_chunk(column: pa.Array, *, has_missing: bool, metadata: Struct) -> Chunk:
     """Values of a fixed width as they are: truth values, numbers or bytes."""
     rows = min(PAGE_ROWS, max(PAGE_BYTES * 8 // column.type.bit_width // GROUP, 1) * GROUP)
 
-    def pages() -> Iterator[tuple[int, bytes]]:
+    def iter_pages() -> Iterator[tuple[int, bytes]]:
         for start in range(0, len(column), rows):
             page = column.slice(start, rows)
             levels = _encode_levels(page.is_valid().to_numpy(zero_copy_only=False)) if has_missing else b""
             yield len(page), levels + _convert_to_bytes(page.drop_null() if has_missing else page)
 
-    return _make_chunk(pages(), Encoding.PLAIN, about)
+    return _make_chunk(iter_pages(), Encoding.PLAIN, metadata)
 
 
 def count_code_bits(values: int) -> int:
@@ -104,30 +106,35 @@ def _pack_truth_values(column: pa.BooleanArray) -> bytes:
 
 def _encode_levels(is_present: Mask) -> bytes:
     """Which values of a page are there."""
-    run = b"".join(_run(np.packbits(is_present, bitorder="little"), 1))
+    run = b"".join(_make_run(np.packbits(is_present, bitorder="little"), 1))
     return len(run).to_bytes(4, "little") + run
 
 
-def _run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
+def _make_run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
     """Packed numbers, after how many groups of them there are; nothing of none."""
     return (encode_varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
 
 
 def _make_chunk(
-    pages: Iterable[tuple[int, bytes]], encoding: Encoding, about: Struct, dictionary: bytes = b""
+    pages: Iterable[tuple[int, bytes]], encoding: Encoding, metadata: Struct, dictionary: bytes = b""
 ) -> Chunk:
     """Compress pages, given with their rows, and say what they are."""
     page_parts, values, plain_size = [dictionary], 0, _read_plain_size(dictionary) if dictionary else 0
     codec = pa.Codec("zstd")
     for rows, page in pages:
         data = codec.compress(page, asbytes=True)
-        page_fields = {1: number(rows), 2: number(encoding), 3: number(Encoding.RUNS), 4: number(Encoding.RUNS)}
+        page_fields = {
+            1: make_number(rows),
+            2: make_number(encoding),
+            3: make_number(Encoding.RUNS),
+            4: make_number(Encoding.RUNS),
+        }
         head = encode_struct(
             {
-                PageFields.TYPE: number(DATA_PAGE),
-                PageFields.PLAIN_SIZE: number(len(page)),
-                PageFields.SIZE: number(len(data)),
-                PageFields.DATA: Typed(STRUCT, page_fields),
+                PageFields.TYPE: make_number(DATA_PAGE),
+                PageFields.PLAIN_SIZE: make_number(len(page)),
+                PageFields.SIZE: make_number(len(data)),
+                PageFields.DATA: TypedValue(STRUCT, page_fields),
             }
         )
         page_parts += [head, data]
@@ -136,22 +143,22 @@ def _make_chunk(
     kinds = [(DICTIONARY_PAGE, Encoding.PLAIN, 1)] if dictionary else []
     kinds.append((DATA_PAGE, encoding, len(page_parts) // 2))
     data = b"".join(page_parts)
-    more: Struct = {
-        AboutFields.ENCODINGS: make_list(
+    page_metadata: Struct = {
+        MetadataFields.ENCODINGS: make_list(
             I32, sorted({Encoding.RUNS, *(kind_encoding for _, kind_encoding, _ in kinds)})
         ),
-        AboutFields.VALUES: make_long_number(values),
-        AboutFields.PLAIN_SIZE: make_long_number(plain_size),
-        AboutFields.SIZE: make_long_number(len(data)),
-        AboutFields.FIRST_PAGE: make_long_number(len(dictionary)),
-        AboutFields.PAGES: make_list(STRUCT, [dict(enumerate(map(number, kind), 1)) for kind in kinds]),
+        MetadataFields.VALUES: make_long_number(values),
+        MetadataFields.PLAIN_SIZE: make_long_number(plain_size),
+        MetadataFields.SIZE: make_long_number(len(data)),
+        MetadataFields.FIRST_PAGE: make_long_number(len(dictionary)),
+        MetadataFields.PAGES: make_list(STRUCT, [dict(enumerate(map(make_number, kind), 1)) for kind in kinds]),
     }
     if dictionary:
-        more[AboutFields.DICTIONARY] = make_long_number(0)
-    return Chunk(data, {**about, **more})
+        page_metadata[MetadataFields.DICTIONARY] = make_long_number(0)
+    return Chunk(data, {**metadata, **page_metadata})
 
 
 def _read_plain_size(page: bytes) -> int:
     """How many bytes a page would have if it were not compressed."""
-    head, start = read(page)
+    head, start = read_struct(page)
     return start + int(get_field_value(head, PageFields.PLAIN_SIZE))

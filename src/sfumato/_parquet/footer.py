@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from sfumato._core.object_store import File
-from sfumato._parquet.thrift_compact import I32, I64, LIST, STRUCT, Struct, ThriftError, make_list, read
+from sfumato._parquet.thrift_compact import I32, I64, LIST, STRUCT, Struct, ThriftError, make_list, read_struct
 
 MAGIC = b"PAR1"
 TAIL = 8
@@ -44,11 +44,11 @@ class ChunkFields(IntEnum):
     """Of the part of a column that is in one group."""
 
     START = 2
-    ABOUT = 3
+    METADATA = 3
     COLUMN_INDEX = 6
 
 
-class AboutFields(IntEnum):
+class MetadataFields(IntEnum):
     """Of what is said about a chunk."""
 
     TYPE = 1
@@ -74,7 +74,7 @@ class PageFields(IntEnum):
     PLAIN_SIZE = 2
     SIZE = 3
     DATA = 5
-    LISTED = 7
+    DICTIONARY = 7
 
 
 def read_footer(path: File) -> Struct:
@@ -87,23 +87,23 @@ def read_footer(path: File) -> Struct:
         if size < length + TAIL + len(MAGIC) or tail[4:] != MAGIC:
             raise ThriftError("it is not a whole Parquet file")
         file.seek(size - TAIL - length)
-        return read(file.read(length))[0]
+        return read_struct(file.read(length))[0]
 
 
-def page_sizes(path: File, footer: Struct) -> Iterator[int]:
+def iter_page_sizes(path: File, footer: Struct) -> Iterator[int]:
     """How many bytes each page has when it is unpacked, as the page itself says: a footer may say something else."""
     with path.open("rb") as file:
-        for _, about in list_chunks(footer):
-            first = _read_whole_number(about, AboutFields.FIRST_PAGE)
+        for _, metadata in list_chunks(footer):
+            first = _read_whole_number(metadata, MetadataFields.FIRST_PAGE)
             place = (
-                min(first, _read_whole_number(about, AboutFields.DICTIONARY))
-                if AboutFields.DICTIONARY in about
+                min(first, _read_whole_number(metadata, MetadataFields.DICTIONARY))
+                if MetadataFields.DICTIONARY in metadata
                 else first
             )
-            end = place + _read_whole_number(about, AboutFields.SIZE)
+            end = place + _read_whole_number(metadata, MetadataFields.SIZE)
             while place < end:
                 file.seek(place)
-                head, length = read(file.read(LONGEST_HEAD))
+                head, length = read_struct(file.read(LONGEST_HEAD))
                 yield _read_whole_number(head, PageFields.PLAIN_SIZE)
                 place += length + _read_whole_number(head, PageFields.SIZE)
 
@@ -118,7 +118,7 @@ def _read_whole_number(struct: Struct, field: int) -> int:
 
 def parse_footer(data: bytes) -> Struct:
     """The footer of a file in memory."""
-    return read(data, len(data) - TAIL - int.from_bytes(data[-TAIL:-4], "little"))[0]
+    return read_struct(data, len(data) - TAIL - int.from_bytes(data[-TAIL:-4], "little"))[0]
 
 
 def get_field_value(struct: Struct, field: int, default: Any = None) -> Any:
@@ -130,10 +130,10 @@ def list_chunks(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
     """Every chunk of a file, and what is said about it."""
     for group in _list_structs(footer, FileFields.GROUPS):
         for chunk in _list_structs(group, GroupFields.CHUNKS):
-            about = chunk.get(ChunkFields.ABOUT)
-            if about is None or about.kind != STRUCT:
+            metadata = chunk.get(ChunkFields.METADATA)
+            if metadata is None or metadata.kind != STRUCT:
                 raise ThriftError("it says nothing about a chunk")
-            yield chunk, about.value
+            yield chunk, metadata.value
 
 
 def has_extra_metadata(footer: Struct) -> bool:
@@ -143,10 +143,10 @@ def has_extra_metadata(footer: Struct) -> bool:
         or any(_list_structs(group, GroupFields.SORTED_BY) for group in _list_structs(footer, FileFields.GROUPS))
         or any(
             ChunkFields.COLUMN_INDEX in chunk
-            or get_field_value(about, AboutFields.STATISTICS)
-            or bool(_list_structs(about, AboutFields.METADATA))
-            or AboutFields.BLOOM_FILTER in about
-            for chunk, about in list_chunks(footer)
+            or get_field_value(metadata, MetadataFields.STATISTICS)
+            or bool(_list_structs(metadata, MetadataFields.METADATA))
+            or MetadataFields.BLOOM_FILTER in metadata
+            for chunk, metadata in list_chunks(footer)
         )
     )
 
@@ -154,8 +154,8 @@ def has_extra_metadata(footer: Struct) -> bool:
 def count_column_values(footer: Struct, column: str) -> int:
     """How many values all chunks of a column have, those in its lists one by one."""
     name, total = column.encode(), 0
-    for _, about in list_chunks(footer):
-        path, values = (about.get(field) for field in (AboutFields.PATH, AboutFields.VALUES))
+    for _, metadata in list_chunks(footer):
+        path, values = (metadata.get(field) for field in (MetadataFields.PATH, MetadataFields.VALUES))
         if path is None or values is None or path.kind != LIST or values.kind != I64:
             raise ThriftError("it does not say of which column a chunk is, or how many values it has")
         total += values.value if path.value.values[:1] == (name,) else 0

@@ -20,7 +20,15 @@ from sfumato._parquet.pyarrow_parts import (
     make_pyarrow_chunk,
     read_schema_fields,
 )
-from sfumato._parquet.thrift_compact import BINARY, STRUCT, Struct, Typed, encode_struct, make_list, make_long_number
+from sfumato._parquet.thrift_compact import (
+    BINARY,
+    STRUCT,
+    Struct,
+    TypedValue,
+    encode_struct,
+    make_list,
+    make_long_number,
+)
 
 CREATED_BY = b"sfumato version 1"
 """Of how files are laid out; the bytes of a release do not change with the software."""
@@ -45,7 +53,7 @@ class FileColumn(Protocol):
         ...
 
     @property
-    def listed(self) -> pa.Array | None:
+    def dictionary_values(self) -> pa.Array | None:
         """The values that its codes number, which are listed in the file; None where it has no codes."""
         ...
 
@@ -81,21 +89,23 @@ class Encoder:
 
     def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
         """Codes of listed values, the missing one after the last; or the values themselves."""
-        chunks = [self.chunk(number, column) for number, column in enumerate(columns)]
+        chunks = [self.encode_column(number, column) for number, column in enumerate(columns)]
         return EncodedRows(len(columns[0]), tuple(chunks))
 
-    def chunk(self, number: int, column: Codes | pa.Array) -> Chunk:
+    def encode_column(self, number: int, column: Codes | pa.Array) -> Chunk:
         """The rows of one column alone."""
         return self._chunks[number](column)
 
 
-def _choose_chunk_encoder(column: FileColumn, field: pa.Field, about: Struct) -> partial[Chunk]:
+def _choose_chunk_encoder(column: FileColumn, field: pa.Field, metadata: Struct) -> partial[Chunk]:
     """How a column is written."""
-    if column.listed is not None:
-        page, size = make_dictionary_page(field, column.listed), len(column.listed)
-        return partial(make_dictionary_chunk, dictionary=page, values=size, has_missing=column.has_missing, about=about)
+    if column.dictionary_values is not None:
+        page, size = make_dictionary_page(field, column.dictionary_values), len(column.dictionary_values)
+        return partial(
+            make_dictionary_chunk, dictionary=page, values=size, has_missing=column.has_missing, metadata=metadata
+        )
     if column.is_plain:
-        return partial(make_plain_chunk, has_missing=column.has_missing, about=about)
+        return partial(make_plain_chunk, has_missing=column.has_missing, metadata=metadata)
     return partial(make_pyarrow_chunk, field)
 
 
@@ -113,8 +123,8 @@ class FileWriter:
         """Write the next group."""
         start, chunks = self.place, []
         for chunk in group.chunks:
-            about = Typed(STRUCT, chunk.moved(self.place).about)
-            chunks.append({ChunkFields.START: make_long_number(0), ChunkFields.ABOUT: about})
+            metadata = TypedValue(STRUCT, chunk.shift(self.place).metadata)
+            chunks.append({ChunkFields.START: make_long_number(0), ChunkFields.METADATA: metadata})
             self._write(chunk.data)
         group_fields: Struct = {
             GroupFields.CHUNKS: make_list(STRUCT, chunks),
@@ -133,7 +143,7 @@ class FileWriter:
                 **self.schema,
                 FileFields.ROWS: make_long_number(self.rows),
                 FileFields.GROUPS: make_list(STRUCT, self.groups),
-                FileFields.CREATED_BY: Typed(BINARY, CREATED_BY),
+                FileFields.CREATED_BY: TypedValue(BINARY, CREATED_BY),
             }
         )
         self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._parquet.column_chunk import Chunk
-from sfumato._parquet.footer import AboutFields, FileFields, PageFields, get_field_value, list_chunks, parse_footer
-from sfumato._parquet.thrift_compact import Struct, read
+from sfumato._parquet.footer import FileFields, MetadataFields, PageFields, get_field_value, list_chunks, parse_footer
+from sfumato._parquet.thrift_compact import Struct, read_struct
 from sfumato.errors import InternalError
 
 PAGE_BYTES = 1 << 17
 """Pages that stay in the cache of a core are compressed a fifth faster than those of the usual size."""
-MOST_LISTED = 1 << 26
+MOST_DICTIONARY_BYTES = 1 << 26
 """Bytes; beyond them pyarrow would list no values."""
 
 
@@ -27,20 +27,22 @@ def read_schema_fields(schema: pa.Schema) -> Struct:
 def list_chunk_metadata(schema: pa.Schema) -> list[Struct]:
     """What is said about every chunk of each column: its type, its name, and how it is compressed."""
     nulls = pa.table({field.name: pa.nulls(1, field.type) for field in schema})
-    kept_fields = (AboutFields.TYPE, AboutFields.PATH, AboutFields.CODEC)
+    kept_fields = (MetadataFields.TYPE, MetadataFields.PATH, MetadataFields.CODEC)
     return [
-        {field_number: about[field_number] for field_number in kept_fields}
-        for _, about in list_chunks(parse_footer(_write_single_group(nulls)))
+        {field_number: metadata[field_number] for field_number in kept_fields}
+        for _, metadata in list_chunks(parse_footer(_write_single_group(nulls)))
     ]
 
 
 def make_dictionary_page(field: pa.Field, values: pa.Array) -> bytes:
     """The page that lists values, in their order."""
     table = pa.Table.from_arrays([values], schema=pa.schema([field]))
-    data = _write_single_group(table, dictionary_pagesize_limit=MOST_LISTED)
-    ((_, about),) = list_chunks(parse_footer(data))
-    page = data[get_field_value(about, AboutFields.DICTIONARY) : get_field_value(about, AboutFields.FIRST_PAGE)]
-    if get_field_value(get_field_value(read(page)[0], PageFields.LISTED), 1) != len(values):
+    data = _write_single_group(table, dictionary_pagesize_limit=MOST_DICTIONARY_BYTES)
+    ((_, metadata),) = list_chunks(parse_footer(data))
+    page = data[
+        get_field_value(metadata, MetadataFields.DICTIONARY) : get_field_value(metadata, MetadataFields.FIRST_PAGE)
+    ]
+    if get_field_value(get_field_value(read_struct(page)[0], PageFields.DICTIONARY), 1) != len(values):
         raise InternalError(f"the values of {field.name!r} cannot be listed. Please report this.")
     return page
 
@@ -49,12 +51,12 @@ def make_pyarrow_chunk(field: pa.Field, column: pa.Array) -> Chunk:
     """A column as pyarrow writes it, without what it tells besides."""
     table = pa.Table.from_arrays([column], schema=pa.schema([field.with_type(column.type)]))
     data = _write_single_group(table, data_page_size=PAGE_BYTES)
-    ((_, about),) = list_chunks(parse_footer(data))
-    first = get_field_value(about, AboutFields.FIRST_PAGE)
-    start = min(first, get_field_value(about, AboutFields.DICTIONARY, first))
-    dropped_fields = (AboutFields.METADATA, AboutFields.STATISTICS, AboutFields.SIZES)
-    kept_fields = {number: field_value for number, field_value in about.items() if number not in dropped_fields}
-    return Chunk(data[start : start + get_field_value(about, AboutFields.SIZE)], kept_fields).moved(-start)
+    ((_, metadata),) = list_chunks(parse_footer(data))
+    first = get_field_value(metadata, MetadataFields.FIRST_PAGE)
+    start = min(first, get_field_value(metadata, MetadataFields.DICTIONARY, first))
+    dropped_fields = (MetadataFields.METADATA, MetadataFields.STATISTICS, MetadataFields.SIZES)
+    kept_fields = {number: field_value for number, field_value in metadata.items() if number not in dropped_fields}
+    return Chunk(data[start : start + get_field_value(metadata, MetadataFields.SIZE)], kept_fields).shift(-start)
 
 
 def _write_single_group(table: pa.Table, **options: Any) -> bytes:

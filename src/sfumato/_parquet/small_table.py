@@ -18,7 +18,7 @@ class _TableColumn:
     written_type: pa.DataType
     has_missing: bool
 
-    listed = None
+    dictionary_values = None
     is_plain = False
 
 

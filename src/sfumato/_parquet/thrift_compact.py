@@ -19,7 +19,7 @@ LONG_FORM = 15
 """Lists of so many items or more, and fields so far from the last one, are written in another way."""
 MOST_VALUES = 1 << 22
 """A footer of ten thousand columns in twenty groups has no more; each takes a byte there and a hundred here."""
-MORE = 0x80
+CONTINUATION_BIT = 0x80
 """This bit of a byte says that more of a number follows; seven bits are its own."""
 MOST_BITS = 63
 DOUBLE_BYTES = 8
@@ -29,47 +29,47 @@ class ThriftError(ValueError):
     """These bytes are not what they should be."""
 
 
-class Typed(NamedTuple):
+class TypedValue(NamedTuple):
     """A value with its kind."""
 
     kind: int
     value: Any
 
 
-class Items(NamedTuple):
+class TypedList(NamedTuple):
     """The values of a list, all of one kind."""
 
     kind: int
     values: Sequence[Any]
 
 
-Struct = dict[int, Typed]
+Struct = dict[int, TypedValue]
 """Fields by their numbers."""
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def number(value: int) -> Typed:
+def make_number(value: int) -> TypedValue:
     """A number of 32 bits."""
-    return Typed(I32, value)
+    return TypedValue(I32, value)
 
 
-def make_long_number(value: int) -> Typed:
+def make_long_number(value: int) -> TypedValue:
     """A number of 64 bits."""
-    return Typed(I64, value)
+    return TypedValue(I64, value)
 
 
-def make_list(kind: int, values: Iterable[Any]) -> Typed:
+def make_list(kind: int, values: Iterable[Any]) -> TypedValue:
     """A list."""
-    return Typed(LIST, Items(kind, tuple(values)))
+    return TypedValue(LIST, TypedList(kind, tuple(values)))
 
 
 def encode_varint(value: int) -> bytes:
     """A number that is not negative, in as many bytes as it needs."""
     encoded_bytes = bytearray()
-    while value >= MORE:
-        encoded_bytes.append(value % MORE | MORE)
+    while value >= CONTINUATION_BIT:
+        encoded_bytes.append(value % CONTINUATION_BIT | CONTINUATION_BIT)
         value >>= 7
     encoded_bytes.append(value)
     return bytes(encoded_bytes)
@@ -113,11 +113,11 @@ def _encode_zigzag(value: int) -> bytes:
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def read(data: bytes, start: int = 0) -> tuple[Struct, int]:
+def read_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
     """The struct that begins somewhere, and where it ends."""
     reader = _StructReader(data, start)
     try:
-        return reader.struct(0), reader.place
+        return reader.read_fields(0), reader.place
     except IndexError as error:
         raise ThriftError("it ends too early") from error
 
@@ -126,68 +126,68 @@ class _StructReader:
     """Reads what begins at a place; beyond the end there is an IndexError."""
 
     def __init__(self, data: bytes, place: int) -> None:
-        self.data, self.place, self.left = data, place, MOST_VALUES
+        self.data, self.place, self.remaining_values = data, place, MOST_VALUES
 
-    def struct(self, depth: int) -> Struct:
+    def read_fields(self, depth: int) -> Struct:
         if depth > DEEPEST:
             raise ThriftError("it is too deep")
         fields: Struct = {}
         last = 0
-        while (head := self.byte()) != STOP:
-            last = last + (head >> 4) if head >> 4 else self.zigzag()
+        while (head := self.read_byte()) != STOP:
+            last = last + (head >> 4) if head >> 4 else self.read_zigzag()
             kind = head & 0xF
             if last in fields:
                 raise ThriftError("a field is there twice")
-            fields[last] = Typed(kind, kind == TRUE if kind in (TRUE, FALSE) else self.value(kind, depth))
+            fields[last] = TypedValue(kind, kind == TRUE if kind in (TRUE, FALSE) else self.read_value(kind, depth))
         return fields
 
-    def value(self, kind: int, depth: int) -> Any:
-        self.left -= 1
-        if self.left < 0:
+    def read_value(self, kind: int, depth: int) -> Any:
+        self.remaining_values -= 1
+        if self.remaining_values < 0:
             raise ThriftError("it says too much")
         if kind in (I16, I32, I64):
-            return self.zigzag()
+            return self.read_zigzag()
         if kind == BINARY:
-            return self.some(self.varint())
+            return self.read_bytes(self.read_varint())
         if kind == STRUCT:
-            return self.struct(depth + 1)
+            return self.read_fields(depth + 1)
         if kind in (LIST, SET):
-            return self.items(depth + 1)
+            return self.read_items(depth + 1)
         if kind == DOUBLE:
-            return self.some(DOUBLE_BYTES)
+            return self.read_bytes(DOUBLE_BYTES)
         if kind in (TRUE, FALSE, BYTE):  # truth values take a byte where they are in a list
-            return self.byte()
+            return self.read_byte()
         raise ThriftError("a value is of no kind that Parquet knows")
 
-    def items(self, depth: int) -> Items:
+    def read_items(self, depth: int) -> TypedList:
         if depth > DEEPEST:
             raise ThriftError("it is too deep")
-        head = self.byte()
-        kind, size = head & 0xF, head >> 4 if head >> 4 < LONG_FORM else self.varint()
+        head = self.read_byte()
+        kind, size = head & 0xF, head >> 4 if head >> 4 < LONG_FORM else self.read_varint()
         if size > len(self.data) - self.place:  # every item takes a byte
             raise ThriftError("a list is longer than what it is in")
-        return Items(kind, tuple(self.value(kind, depth) for _ in range(size)))
+        return TypedList(kind, tuple(self.read_value(kind, depth) for _ in range(size)))
 
-    def byte(self) -> int:
+    def read_byte(self) -> int:
         next_byte = self.data[self.place]
         self.place += 1
         return next_byte
 
-    def some(self, size: int) -> bytes:
+    def read_bytes(self, size: int) -> bytes:
         if size > len(self.data) - self.place:
             raise ThriftError("it ends too early")
         self.place += size
         return self.data[self.place - size : self.place]
 
-    def varint(self) -> int:
+    def read_varint(self) -> int:
         result, shift = 0, 0
-        while (byte := self.byte()) & MORE:
-            result |= byte % MORE << shift
+        while (byte := self.read_byte()) & CONTINUATION_BIT:
+            result |= byte % CONTINUATION_BIT << shift
             shift += 7
             if shift > MOST_BITS:
                 raise ThriftError("a number is too long")
         return result | byte << shift
 
-    def zigzag(self) -> int:
-        encoded_number = self.varint()
+    def read_zigzag(self) -> int:
+        encoded_number = self.read_varint()
         return encoded_number >> 1 if encoded_number & 1 == 0 else -(encoded_number >> 1) - 1

@@ -14,9 +14,9 @@ from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Numbers, RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._engines.shuffle import ORDER, Rows
 from sfumato._perturb.random_slots import Slots
-from sfumato._profile.piece_offsets import Offset, PieceCounts, compute_offsets
+from sfumato._profile.piece_offsets import PieceCounts, PieceOffset, compute_offsets
 from sfumato._records import PerturbedRecords, RecordEncoding
-from sfumato._records.column_codes import PublishedColumn, Sensitive, TableColumn
+from sfumato._records.column_codes import PublishedColumn, SensitiveColumns, TableColumn
 from sfumato._request.histogram import compute_margins
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -31,7 +31,7 @@ class Rewrite:
     """
 
     columns: tuple[TableColumn, ...]
-    sensitive: Sensitive
+    sensitive: SensitiveColumns
     mechanism: AnyMechanism
     plan: Any
     counts: tuple[int, ...]
@@ -42,63 +42,63 @@ class Rewrite:
 
         `ranks_before` says how many records of each value there are before it; needed where records have slots.
         """
-        return self._rewritten(batch, self.sensitive.encode(batch), first_row, ranks_before)
+        return self._rewrite_batch(batch, self.sensitive.encode(batch), first_row, ranks_before)
 
-    def _rewritten(self, batch: pa.RecordBatch, codes: Codes, first_row: int, ranks_before: Counts | None) -> Rows:
-        rows: Rows = {ORDER: order_words(self.draws, first_row, batch.num_rows)}
+    def _rewrite_batch(self, batch: pa.RecordBatch, codes: Codes, first_row: int, ranks_before: Counts | None) -> Rows:
+        rows: Rows = {ORDER: draw_order_keys(self.draws, first_row, batch.num_rows)}
         parts = {part.name for part in self.sensitive.parts}
         for column in self.columns:
             if column.name not in parts:
                 rows[column.name] = column.encode(batch.column(column.name))
-        slots = None if ranks_before is None else self._slots_of(codes, ranks_before)
-        replaced = self._replaced(codes, slots, first_row)
-        return {**rows, **self.shown.rows(replaced, self.sensitive.name, self.cell_name)}
+        slots = None if ranks_before is None else self._find_slots(codes, ranks_before)
+        records = self._perturb_codes(codes, slots, first_row)
+        return {**rows, **self.encoding.make_rows(records, self.sensitive.name, self.cell_name)}
 
-    def _replaced(self, codes: Codes, slots: Numbers | None, first_row: int) -> PerturbedRecords:
+    def _perturb_codes(self, codes: Codes, slots: Numbers | None, first_row: int) -> PerturbedRecords:
         """Replace a few rows at a time; none of them depends on another."""
-        draws, blocks = self._draws, []
+        draws, blocks = self._column_draws, []
         for start in range(0, max(len(codes), 1), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             own_slots = None if slots is None else slots[..., part]
             blocks.append(self.mechanism.perturb(self.plan, codes[part], own_slots, draws, first_row + start))
-        return PerturbedRecords.joined(blocks)
+        return PerturbedRecords.from_blocks(blocks)
 
-    def piece(self, batches: Iterable[pa.RecordBatch], offset: Offset) -> Iterator[Rows]:
+    def rewrite_piece(self, batches: Iterable[pa.RecordBatch], offset: PieceOffset) -> Iterator[Rows]:
         """Rewrite the batches of a piece, which must hold what it held when it was counted."""
         first_row, ranks = offset.first_row, offset.ranks_before
         for batch in batches:
             codes = self.sensitive.encode(batch)
-            yield self._rewritten(batch, codes, first_row, ranks)
+            yield self._rewrite_batch(batch, codes, first_row, ranks)
             first_row += batch.num_rows
             if ranks is not None:
-                ranks = ranks + self._counted(codes)
+                ranks = ranks + self._count_codes(codes)
         if first_row != offset.first_row + offset.rows:
             raise SourceError("the table changed while it was read: it has another number of rows than before.")
         if ranks is not None and (ranks != offset.ranks_after).any():
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
 
-    def offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[Offset]:
+    def list_offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[PieceOffset]:
         """Where each piece stands; with how many records of each value are before it, where records have slots."""
         return compute_offsets(
             pieces, [len(slots.counts) for slots in self._slots] if self.mechanism.uses_slots else []
         )
 
-    def _counted(self, codes: Codes) -> Counts:
+    def _count_codes(self, codes: Codes) -> Counts:
         """How many records hold each value, by the columns that records are ranked by."""
-        ranked = zip(self.sensitive.ranked(codes), self._slots, strict=True)
+        ranked = zip(self.sensitive.list_rank_codes(codes), self._slots, strict=True)
         return np.concatenate(
             [np.bincount(column_codes, minlength=len(slots.counts)) for column_codes, slots in ranked]
         )
 
     @cached_property
-    def _draws(self) -> Draws:
-        return self.draws.for_column(self.sensitive.name)
+    def _column_draws(self) -> Draws:
+        return self.draws.narrow_to_column(self.sensitive.name)
 
-    def _slots_of(self, codes: Codes, ranks_before: Counts) -> Numbers:
+    def _find_slots(self, codes: Codes, ranks_before: Counts) -> Numbers:
         """The slot of each record; a row for each column, where several are protected each for itself."""
         ends = np.cumsum([len(slots.counts) for slots in self._slots])
         ranks = np.split(ranks_before, ends[:-1])
-        ranked = self.sensitive.ranked(codes)
+        ranked = self.sensitive.list_rank_codes(codes)
         column_slots = [
             slots(column_codes, before) for slots, column_codes, before in zip(self._slots, ranked, ranks, strict=True)
         ]
@@ -107,30 +107,33 @@ class Rewrite:
     @cached_property
     def _slots(self) -> list[Slots]:
         if not self.sensitive.is_independent:
-            return [Slots(self._draws, self.mechanism.name, self.counts)]
+            return [Slots(self._column_draws, self.mechanism.name, self.counts)]
         pairs = zip(self.sensitive.parts, compute_margins(self.counts, self.sensitive.sizes), strict=True)
-        return [Slots(self.draws.for_column(part.name), self.mechanism.name, counts.tolist()) for part, counts in pairs]
+        return [
+            Slots(self.draws.narrow_to_column(part.name), self.mechanism.name, counts.tolist())
+            for part, counts in pairs
+        ]
 
     @cached_property
-    def shown(self) -> RecordEncoding:
+    def encoding(self) -> RecordEncoding:
         """What a record of the release will show."""
-        return self.mechanism.make_encoding(self.mechanism.design(self.plan))
+        return self.mechanism.make_encoding(self.mechanism.make_design(self.plan))
 
     @cached_property
     def cell_name(self) -> str:
         """The name of the column of cells, levels or buckets: one that no other column has, whatever the capitals."""
-        taken = {column.name.lower() for column in self.columns}
-        name = self.shown.cell_name(self.sensitive.name)
-        while name.lower() in taken:
+        used_names = {column.name.lower() for column in self.columns}
+        name = self.encoding.name_cell_column(self.sensitive.name)
+        while name.lower() in used_names:
             name = f"{name}_"
         return name
 
     @cached_property
-    def published(self) -> tuple[PublishedColumn, ...]:
+    def published_columns(self) -> tuple[PublishedColumn, ...]:
         """The columns of the release: what is sensitive as it is shown, and the cells beside it."""
-        return self.shown.published(self.columns, self.sensitive, self.cell_name)
+        return self.encoding.make_columns(self.columns, self.sensitive, self.cell_name)
 
 
-def order_words(draws: Draws, first_row: int, rows: int) -> RandomBits:
+def draw_order_keys(draws: Draws, first_row: int, rows: int) -> RandomBits:
     """The words by which rows are published in rising order."""
-    return draws.stream("order").words(first_row, rows)
+    return draws.get_stream("order").draw_bits(first_row, rows)

@@ -18,16 +18,16 @@ class Slots:
 
     def __init__(self, draws: Draws, purpose: str, counts: Sequence[int]) -> None:
         self.counts = np.array(counts, dtype=np.int64)
-        permutations = draws.permutations(f"{purpose}/slots", counts)
+        permutations = draws.make_permutations(f"{purpose}/slots", counts)
         networks = [permutation for permutation in permutations if isinstance(permutation, FeistelPermutation)]
         tables = [
             permutation.table if isinstance(permutation, TablePermutation) else EMPTY for permutation in permutations
         ]
         self._is_computed = np.array([isinstance(permutation, FeistelPermutation) for permutation in permutations])
-        self._network = np.cumsum(self._is_computed) - 1
-        self._networks = FeistelPermutations.joined(networks)
+        self._network_numbers = np.cumsum(self._is_computed) - 1
+        self._networks = FeistelPermutations.from_networks(networks)
         self._tables = np.concatenate(tables)
-        self._first = np.cumsum([0, *map(len, tables[:-1])])
+        self._first_entries = np.cumsum([0, *map(len, tables[:-1])])
 
     def __call__(self, codes: Codes, ranks_before: Counts) -> Numbers:
         """The slot of each record of a batch, given how many records of each value there are before it."""
@@ -44,20 +44,20 @@ class Slots:
             limits = np.clip(ends[values], start, stop)
             inside = limits - np.append(start, limits[:-1])
             ranks = np.arange(start, stop) + np.repeat(shifts[values], inside)
-            permuted[start:stop] = self._permuted(values, inside, ranks)
+            permuted[start:stop] = self._permute(values, inside, ranks)
         slots = np.empty_like(permuted)
         slots[np.argsort(codes, kind="stable")] = permuted
         return slots
 
-    def _permuted(self, values: Places, held: Counts, ranks: Numbers) -> Numbers:
+    def _permute(self, values: Places, rank_counts: Counts, ranks: Numbers) -> Numbers:
         """What becomes of so many ranks of each value: some values have a table, those of many records are computed."""
         is_computed = self._is_computed[values]
         if is_computed.all():
-            return self._networks(self._network[values], held, ranks)
+            return self._networks(self._network_numbers[values], rank_counts, ranks)
         if not is_computed.any():
-            return self._tables.take(np.repeat(self._first[values], held) + ranks)
+            return self._tables.take(np.repeat(self._first_entries[values], rank_counts) + ranks)
         permuted = np.empty_like(ranks)
-        for chosen in (is_computed, ~is_computed):
-            mine = np.repeat(chosen, held)
-            permuted[mine] = self._permuted(values[chosen], held[chosen], ranks[mine])
+        for is_chosen in (is_computed, ~is_computed):
+            is_own_rank = np.repeat(is_chosen, rank_counts)
+            permuted[is_own_rank] = self._permute(values[is_chosen], rank_counts[is_chosen], ranks[is_own_rank])
         return permuted

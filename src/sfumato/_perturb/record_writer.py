@@ -17,15 +17,15 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from sfumato._core.ordered_threads import map_in_order, read_ahead
-from sfumato._engines.engine import BATCH_ROWS, Engine, Means, TablePiece
-from sfumato._engines.shuffle import Bundle, Gathered, Layout, Rows, concatenate_rows, slice_rows, split
+from sfumato._engines.engine import BATCH_ROWS, Engine, Resources, TablePiece
+from sfumato._engines.shuffle import Bundle, Layout, PartStore, Rows, bundle_rows, concatenate_rows, slice_rows
 from sfumato._parquet.column_chunk import Chunk
 from sfumato._parquet.parquet_writer import EncodedRows, Encoder, FileWriter
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._profile.batch_preparation import Preparation
-from sfumato._profile.piece_offsets import Offset
-from sfumato._profile.table_scan import Survey
-from sfumato._records import SideTable, record_files
+from sfumato._profile.piece_offsets import PieceOffset
+from sfumato._profile.table_scan import TableScan
+from sfumato._records import SideTable, list_record_files
 from sfumato._records.column_codes import PublishedColumn
 from sfumato.errors import EngineError, SourceError
 
@@ -33,7 +33,7 @@ ROW_GROUP_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class FileNews:
+class FileProgress:
     """Of a file that is written: how many rows were written since the last news, and its digest when it is whole."""
 
     file: int
@@ -55,53 +55,58 @@ def do_nothing() -> None:
 
 def write_records(  # noqa: PLR0913 - what is written, where, and what is done beside it
     engine: Engine,
-    survey: Survey,
+    survey: TableScan,
     rewrite: Rewrite,
     folder: Path,
     *,
-    side: SideTable | None = None,
-    when_read: Callable[[], None] = do_nothing,
+    side_table: SideTable | None = None,
+    on_read: Callable[[], None] = do_nothing,
 ) -> WrittenTables:
     """Rewrite the table that was surveyed, and write all its rows in the published order into files of a folder.
 
     What does not need the table any more is done beside that, as soon as it was read for the last time: rows alone do
     not keep all cores busy. That is a table beside them, and whatever else the caller wants to be done then.
     """
-    done = list(accumulate(piece.rows for piece in survey.pieces))
-    rows = done[-1]
+    rows_done = list(accumulate(piece.rows for piece in survey.pieces))
+    rows = rows_done[-1]
     layout = Layout.of(rows)
-    work = _Rewriting(survey.preparation, rewrite, layout)
-    names = record_files(rewrite.shown.FILES[0], layout.files)
+    rewriter = _PieceRewriter(survey.preparation, rewrite, layout)
+    names = list_record_files(rewrite.encoding.FILES[0], layout.files)
     paths = tuple(folder / name for name in names)
     paths[0].parent.mkdir(exist_ok=True)
     # A worker whose attempt is not needed may begin a file while they are removed; it goes with what is around them.
-    with ThreadPoolExecutor(1) as other, TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as attempts:
-        finish = _Writing(rewrite.published, paths, Path(attempts).absolute(), layout, engine.means(layout.files))
-        others: list[Future[dict[str, str]]] = []
+    with (
+        ThreadPoolExecutor(1) as side_pool,
+        TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as attempts,
+    ):
+        file_writer = _ReleaseFileWriter(
+            rewrite.published_columns, paths, Path(attempts).absolute(), layout, engine.allot_resources(layout.files)
+        )
+        side_futures: list[Future[dict[str, str]]] = []
 
-        def beside() -> dict[str, str]:
-            when_read()
-            return {} if side is None else write_side(engine, side, folder)
+        def run_beside() -> dict[str, str]:
+            on_read()
+            return {} if side_table is None else write_side_table(engine, side_table, folder)
 
-        def rewritten(pieces: int) -> None:
-            engine.progress("rewriting", done[pieces - 1], rows)
-            if pieces == len(done):
-                others.append(other.submit(beside))
+        def report_pieces(pieces: int) -> None:
+            engine.progress("rewriting", rows_done[pieces - 1], rows)
+            if pieces == len(rows_done):
+                side_futures.append(side_pool.submit(run_beside))
 
-        def items() -> Iterator[tuple[TablePiece, Offset]]:
-            pieces = engine.pieces(survey.source, survey.preparation.columns)
-            for piece, offset in zip_longest(pieces, rewrite.offsets(survey.pieces)):
+        def pair_offsets() -> Iterator[tuple[TablePiece, PieceOffset]]:
+            pieces = engine.split_source(survey.source, survey.preparation.columns)
+            for piece, offset in zip_longest(pieces, rewrite.list_offsets(survey.pieces)):
                 if piece is None or offset is None:
                     raise SourceError("the table changed while it was read: it has another number of rows than before.")
                 yield piece, offset
 
         sizes, digests = [0] * layout.files, {}
-        for news in engine.shuffled(work, items(), finish, layout.files, rewritten):
-            sizes[news.file] += news.rows
-            if news.digest is not None:
-                digests[names[news.file]] = news.digest
+        for progress in engine.shuffle(rewriter, pair_offsets(), file_writer, layout.files, report_pieces):
+            sizes[progress.file] += progress.rows
+            if progress.digest is not None:
+                digests[names[progress.file]] = progress.digest
             engine.progress("writing", sum(sizes), rows)
-        for future in others or [other.submit(beside)]:  # an engine may not tell of its last piece
+        for future in side_futures or [side_pool.submit(run_beside)]:  # an engine may not tell of its last piece
             digests |= future.result()
         if sum(sizes) != rows:
             raise EngineError(
@@ -111,69 +116,69 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
 
 
 @dataclass(frozen=True)
-class _Rewriting:
+class _PieceRewriter:
     """From a piece to what is published of it, by file."""
 
     preparation: Preparation
     rewrite: Rewrite
     layout: Layout
 
-    def __call__(self, item: tuple[TablePiece, Offset]) -> Iterator[Bundle]:
+    def __call__(self, item: tuple[TablePiece, PieceOffset]) -> Iterator[Bundle]:
         piece, offset = item
-        batches = (self.preparation(batch) for batch, _ in piece.batches(self.preparation.columns))
-        for rows in self.rewrite.piece(batches, offset):
-            yield from split(self.layout, rows)
+        batches = (self.preparation(batch) for batch, _ in piece.read_batches(self.preparation.columns))
+        for rows in self.rewrite.rewrite_piece(batches, offset):
+            yield from bundle_rows(self.layout, rows)
 
 
 @dataclass(frozen=True)
-class _Writing:
+class _ReleaseFileWriter:
     """From the bundles of a file to the file, with news of it."""
 
     columns: tuple[PublishedColumn, ...]
     paths: tuple[Path, ...]
-    attempts: Path
+    attempts_folder: Path
     """Where files are in the making: an engine may try one twice, even at the same time; the bytes are the same."""
     layout: Layout
-    means: Means
+    means: Resources
 
-    def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[FileNews]:
-        threads, attempt = self.means.threads, self.attempts / uuid4().hex
+    def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[FileProgress]:
+        threads, attempt = self.means.threads, self.attempts_folder / uuid4().hex
         with (
-            Gathered(self.layout, self.attempts, self.means.memory) as gathered,
+            PartStore(self.layout, self.attempts_folder, self.means.memory) as gathered,
             ThreadPoolExecutor(threads) as pool,
         ):
             for bundle in bundles:
                 gathered.add(bundle)
             encoder = Encoder(self.columns)
-            parts = map_in_order(pool, threads, gathered.in_order, range(self.layout.parts))
+            parts = map_in_order(pool, threads, gathered.read_sorted, range(self.layout.parts))
             groups = _encode_row_groups(pool, threads, encoder, self.columns, _regroup_rows(parts, ROW_GROUP_ROWS))
             with attempt.open("wb") as sink:
                 writer = FileWriter(sink, encoder.schema)
                 for group in read_ahead(groups):  # made while others are written
                     writer.add(group)
-                    yield FileNews(file, group.rows)
+                    yield FileProgress(file, group.rows)
                 digest = writer.finish()
         attempt.replace(self.paths[file])
-        yield FileNews(file, 0, digest)
+        yield FileProgress(file, 0, digest)
 
 
-def write_side(engine: Engine, side: SideTable, folder: Path) -> dict[str, str]:
+def write_side_table(engine: Engine, side_table: SideTable, folder: Path) -> dict[str, str]:
     """Write the rows of a side table in their order, here: whoever made them elsewhere would have to send them.
 
     Quietly, because the records are what takes the time. Returns the digest of the file, by its name.
     """
-    threads, encoder = engine.means(1).threads, Encoder(side.columns)
-    with ThreadPoolExecutor(threads) as pool, (folder / side.file).open("wb") as sink:
+    threads, encoder = engine.allot_resources(1).threads, Encoder(side_table.columns)
+    with ThreadPoolExecutor(threads) as pool, (folder / side_table.file).open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
-        regrouped = _regroup_rows(side.batches(BATCH_ROWS), ROW_GROUP_ROWS)
-        for group in _encode_row_groups(pool, threads, encoder, side.columns, regrouped):
+        regrouped = _regroup_rows(side_table.iter_batches(BATCH_ROWS), ROW_GROUP_ROWS)
+        for group in _encode_row_groups(pool, threads, encoder, side_table.columns, regrouped):
             writer.add(group)
-        return {side.file: writer.finish()}
+        return {side_table.file: writer.finish()}
 
 
 def encode_row_group(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
     """Turn rewritten rows into a group of the file."""
-    return encoder([column.written(rows[column.source]) for column in columns])
+    return encoder([column.to_file_values(rows[column.source]) for column in columns])
 
 
 def _encode_row_groups(
@@ -181,13 +186,13 @@ def _encode_row_groups(
 ) -> Iterator[EncodedRows]:
     """Groups of the file in order. Columns are encoded one by one, so that a single group keeps all threads busy."""
 
-    def chunk(rows: Rows, number: int) -> Chunk:
+    def encode_chunk(rows: Rows, number: int) -> Chunk:
         column = columns[number]
-        return encoder.chunk(number, column.written(rows[column.source]))
+        return encoder.encode_column(number, column.to_file_values(rows[column.source]))
 
     waiting: deque[tuple[int, list[Future[Chunk]]]] = deque()
     for rows in groups:
-        chunks = [pool.submit(chunk, rows, number) for number in range(len(columns))]
+        chunks = [pool.submit(encode_chunk, rows, number) for number in range(len(columns))]
         waiting.append((len(next(iter(rows.values()))), chunks))
         if len(waiting) > ahead:
             yield _await_chunks(*waiting.popleft())

@@ -23,7 +23,7 @@ class ErrorTarget:
     """How exact a count must be, and the smallest posterior that allows it; or why there is none."""
 
     error: Fraction
-    at: int
+    count: int
     bound: BreachBound | None
     reason: str = ""
 
@@ -33,14 +33,14 @@ class ErrorTarget:
         if self.bound is None:
             return self.reason[:1].upper() + self.reason[1:]
         return (
-            f"A standard error of at most {_format_error(self.error)} at counts of {self.at:,}, of a value chosen "
+            f"A standard error of at most {_format_error(self.error)} at counts of {self.count:,}, of a value chosen "
             f"evenly, takes a posterior of {float(self.bound.posterior):.2g} (with the prior {self.bound.prior})."
         )
 
     def to_json(self) -> Json:
         """For machines."""
         posterior = None if self.bound is None else str(self.bound.posterior)
-        return {"error": str(self.error), "at": self.at, "posterior": posterior, "reason": self.reason or None}
+        return {"error": str(self.error), "at": self.count, "posterior": posterior, "reason": self.reason or None}
 
 
 def _format_error(error: Fraction) -> str:
@@ -48,7 +48,7 @@ def _format_error(error: Fraction) -> str:
     return f"{100 * float(error):.3g}%" if error < 1 else format_relative_error(float(error))
 
 
-AT, ERROR = 1_000, "10%"
+DEFAULT_COUNT, DEFAULT_ERROR = 1_000, "10%"
 """What is asked where nothing else is: the posterior that gives a tenth at a count of a thousand."""
 
 
@@ -87,7 +87,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
             chosen = choose(histogram, spec, None, mechanism, guarantee=guarantee, options=options)
         except InfeasibleError:
             return False
-        (curve_point,) = chosen.error_curve([at])
+        (curve_point,) = chosen.predict_error_curve([at])
         if not curve_point.values:
             raise InfeasibleError(f"no value has {at:,} records, so there is no such count; ask about a smaller one.")
         return curve_point.evenly is not None and curve_point.evenly <= limit

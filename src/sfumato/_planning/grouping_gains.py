@@ -11,23 +11,23 @@ import numpy as np
 from sfumato._core.cell_values import format_value_count
 from sfumato._core.json_types import Json
 from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
 from sfumato.mechanisms.capabilities import ErrorPrediction
 
-SHARE = 0.1
+PEOPLE_SHARE = 0.1
 """It is asked among this part of the people: counts of everybody are exact where records are dealt into buckets."""
-SAME = 1.05
+SAME_FACTOR = 1.05
 """A factor below this is no difference."""
 
 
 @dataclass(frozen=True)
-class Gain:
+class GroupingGain:
     """What it would be to publish the groups of a level. Secret: it may follow counts."""
 
     level: str
-    groups: int
+    group_count: int
     """How many there are."""
     mechanism: str | None = None
     """What would publish them; None where nothing can."""
@@ -36,23 +36,27 @@ class Gain:
     reason: str | None = None
     """Why that is not told, where it is not."""
 
-    def words(self, column: str) -> str:
+    def describe(self, column: str) -> str:
         """All of it, on one line."""
         result_text = f"{'not told' if self.mechanism else 'not possible'}, because {self.reason}"
         if self.factor is not None:
-            by = max(self.factor, 1 / self.factor)
-            size = f"{by:.1f} times {'smaller' if self.factor > 1 else 'larger'}" if by >= SAME else "as large as now"
+            ratio = max(self.factor, 1 / self.factor)
+            size = (
+                f"{ratio:.1f} times {'smaller' if self.factor > 1 else 'larger'}"
+                if ratio >= SAME_FACTOR
+                else "as large as now"
+            )
             result_text = f"the error of a group's count is {size}"
         option = f"--publish-at {shlex.quote(f'{column}={self.level}')}"
-        return f"by {self.level}, in {format_value_count(range(self.groups), 'group')} ({option}): {result_text}"
+        return f"by {self.level}, in {format_value_count(range(self.group_count), 'group')} ({option}): {result_text}"
 
     def to_json(self) -> Json:
         """For machines."""
-        named = {"level": self.level, "groups": self.groups, "mechanism": self.mechanism}
-        return {**named, "error_factor": self.factor, "reason": self.reason}
+        level_entry = {"level": self.level, "groups": self.group_count, "mechanism": self.mechanism}
+        return {**level_entry, "error_factor": self.factor, "reason": self.reason}
 
 
-def compute_gains(chosen: Chosen, planned: Callable[..., Chosen]) -> tuple[Gain, ...]:
+def compute_gains(chosen: ChosenMechanism, choose_plan: Callable[..., ChosenMechanism]) -> tuple[GroupingGain, ...]:
     """What each level above the values would gain; `planned` chooses a plan for the counts of its groups.
 
     What was asked of mechanisms for the values may not fit the groups: `planned` can be told another mechanism, and
@@ -61,37 +65,45 @@ def compute_gains(chosen: Chosen, planned: Callable[..., Chosen]) -> tuple[Gain,
     hierarchy = chosen.histogram.hierarchy
     if hierarchy is None:
         return ()
-    return tuple(_gain(chosen, hierarchy, number, planned) for number in range(1, len(hierarchy.levels)))
+    return tuple(_compute_gain(chosen, hierarchy, number, choose_plan) for number in range(1, len(hierarchy.levels)))
 
 
-def _gain(chosen: Chosen, hierarchy: Hierarchy, number: int, planned: Callable[..., Chosen]) -> Gain:
+def _compute_gain(
+    chosen: ChosenMechanism, hierarchy: Hierarchy, number: int, choose_plan: Callable[..., ChosenMechanism]
+) -> GroupingGain:
     """Add up the values of each group, and compare with a release of the groups alone."""
-    grouped = chosen.histogram.grouped(number)
-    level, size = hierarchy.levels[number], grouped.domain_size
-    other, reason = None, ""
-    for instead in ({}, {"options": NO_OPTIONS}, {"options": NO_OPTIONS, "mechanism": AUTO}):
+    group_histogram = chosen.histogram.group_by_level(number)
+    level, size = hierarchy.levels[number], group_histogram.domain_size
+    group_choice, reason = None, ""
+    for overrides in ({}, {"options": NO_OPTIONS}, {"options": NO_OPTIONS, "mechanism": AUTO}):
         try:
-            other = planned(grouped, **instead)
+            group_choice = choose_plan(group_histogram, **overrides)
             break
         except (InfeasibleError, SpecError) as error:
             reason = str(error).removesuffix(".")
-    if other is None:
-        return Gain(level, size, reason=reason)
-    if "mechanism" in instead:
-        return Gain(
-            level, size, other.mechanism.name, reason=f"{chosen.mechanism.name} cannot publish this level alone"
+    if group_choice is None:
+        return GroupingGain(level, size, reason=reason)
+    if "mechanism" in overrides:
+        return GroupingGain(
+            level, size, group_choice.mechanism.name, reason=f"{chosen.mechanism.name} cannot publish this level alone"
         )
-    places = np.array(hierarchy.places(number))
+    places = np.array(hierarchy.list_group_places(number))
     sets = [np.flatnonzero(places == group) for group in range(size)]
     try:
-        predictions = [choice.mechanism.require(ErrorPrediction) for choice in (chosen, other)]
+        predictions = [choice.mechanism.require(ErrorPrediction) for choice in (chosen, group_choice)]
     except MissingCapabilityError as error:
-        return Gain(level, size, other.mechanism.name, reason=str(error).removesuffix("."))
-    added = predictions[0].predict_set_variances(chosen.plan, SHARE, sets)
-    alone = predictions[1].predict_set_variances(other.plan, SHARE, [np.array([group]) for group in range(size)])
-    is_told = np.isfinite(added) & np.isfinite(alone) & (alone > 0) & (added > 0)
-    if not is_told.any():
-        names = " and ".join(dict.fromkeys((chosen.mechanism.name, other.mechanism.name)))
-        return Gain(level, size, other.mechanism.name, reason=f"no error of such counts is predicted for {names}")
-    factor = float(np.median(np.sqrt(added[is_told] / alone[is_told])))
-    return Gain(level, size, other.mechanism.name, factor)
+        return GroupingGain(level, size, group_choice.mechanism.name, reason=str(error).removesuffix("."))
+    summed_variances = predictions[0].predict_set_variances(chosen.plan, PEOPLE_SHARE, sets)
+    group_variances = predictions[1].predict_set_variances(
+        group_choice.plan, PEOPLE_SHARE, [np.array([group]) for group in range(size)]
+    )
+    is_predicted = (
+        np.isfinite(summed_variances) & np.isfinite(group_variances) & (group_variances > 0) & (summed_variances > 0)
+    )
+    if not is_predicted.any():
+        names = " and ".join(dict.fromkeys((chosen.mechanism.name, group_choice.mechanism.name)))
+        return GroupingGain(
+            level, size, group_choice.mechanism.name, reason=f"no error of such counts is predicted for {names}"
+        )
+    factor = float(np.median(np.sqrt(summed_variances[is_predicted] / group_variances[is_predicted])))
+    return GroupingGain(level, size, group_choice.mechanism.name, factor)

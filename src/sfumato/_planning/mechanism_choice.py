@@ -11,17 +11,17 @@ from typing import Any
 from sfumato._core.cell_values import Value
 from sfumato._core.option_fields import list_flags
 from sfumato._core.random_draws import Draws
-from sfumato._planning.predicted_error import Chosen, compute_even_error
-from sfumato._request.guarantee import ASKED, Guarantee
+from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
+from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import SEVERAL_ROWS, PrivacySpec
+from sfumato._request.requirements import SEVERAL_ROWS_REASON, PrivacySpec
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 AUTO = "auto"
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
-SAME = 1.005
+SAME_FACTOR = 1.005
 """A factor below this is written as 1.00."""
 
 
@@ -34,7 +34,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     guarantee: str | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
     rivals: bool = False,
-) -> Chosen:
+) -> ChosenMechanism:
     """Plan with the named mechanism, or with the best one that gives the guarantee.
 
     Which one is the best follows the size of the domain, the request and the options, and no count of the table but
@@ -43,35 +43,41 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     Draws are those of a new key unless others are given, as for a release that shall be repeated.
     """
     histogram = histogram if isinstance(histogram, Histogram) else Histogram.of([*histogram], [*histogram.values()])
-    draws = draws or Draws.secret()
-    promised = _check_choice(mechanism, guarantee, options)
-    request = spec.resolved(histogram)
-    family = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
+    draws = draws or Draws.from_fresh_key()
+    guarantee_kind = _check_choice(mechanism, guarantee, options)
+    request = spec.resolve(histogram)
+    capable_mechanisms = [candidate for candidate in REGISTRY.values() if candidate.adapt_request(request) is not None]
     if request.rows > 1:  # the odds of rows multiply, and a bound that holds for some statements alone is lost by that
-        if mechanism != AUTO and REGISTRY[mechanism] in family and not REGISTRY[mechanism].covers_predicates:
-            raise SpecError(f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS}")
-        family = [candidate for candidate in family if candidate.covers_predicates]
-    if mechanism != AUTO and REGISTRY[mechanism] not in family:
+        if (
+            mechanism != AUTO
+            and REGISTRY[mechanism] in capable_mechanisms
+            and not REGISTRY[mechanism].covers_predicates
+        ):
+            raise SpecError(f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS_REASON}")
+        capable_mechanisms = [candidate for candidate in capable_mechanisms if candidate.covers_predicates]
+    if mechanism != AUTO and REGISTRY[mechanism] not in capable_mechanisms:
         raise SpecError(
-            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.WANTED}, and another kind of request was "
-            "made."
+            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.REQUIREMENT_TEXT}, and another kind of "
+            "request was made."
         )
-    if stray := next((name for name in options if REGISTRY[name] not in family), None):
+    if stray := next((name for name in options if REGISTRY[name] not in capable_mechanisms), None):
         raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
-    if mechanism == AUTO and (added := next((name for name in options if name in REGISTRY.added), None)):
-        raise SpecError(f"options of {added!r} were given, which is taken only by its name; name it as the mechanism.")
-    wanted = [
+    if mechanism == AUTO and (plugin_name := next((name for name in options if name in REGISTRY.added_names), None)):
+        raise SpecError(
+            f"options of {plugin_name!r} were given, which is taken only by its name; name it as the mechanism."
+        )
+    eligible_mechanisms = [
         candidate
-        for candidate in family
-        if (_is_eligible(candidate, promised) if mechanism == AUTO else candidate.name == mechanism)
+        for candidate in capable_mechanisms
+        if (_is_eligible(candidate, guarantee_kind) if mechanism == AUTO else candidate.name == mechanism)
     ]
-    options = add_shared_options(options, family)
-    requested = [
+    options = add_shared_options(options, capable_mechanisms)
+    implied_mechanisms = [
         candidate
-        for candidate in wanted
+        for candidate in eligible_mechanisms
         if candidate.name in options and candidate.plan_rules.is_implied_by(options[candidate.name])
     ]
-    plans, refusal = _make_plans(requested or wanted, histogram, request, draws, options)
+    plans, refusal = _make_plans(implied_mechanisms or eligible_mechanisms, histogram, request, draws, options)
     if not plans:
         raise refusal or InfeasibleError("no mechanism meets this request.")
     errors = {}
@@ -84,12 +90,16 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     best = min(plans, key=lambda plan: _rank(errors.get(plan.mechanism.name)))
     others = [plan for plan in plans if plan is not best]
     if rivals:
-        rest = [candidate for candidate in family if candidate not in (requested or wanted)]
-        others += _make_plans(rest, histogram, request, draws, options)[0]
+        other_mechanisms = [
+            candidate
+            for candidate in capable_mechanisms
+            if candidate not in (implied_mechanisms or eligible_mechanisms)
+        ]
+        others += _make_plans(other_mechanisms, histogram, request, draws, options)[0]
     reason = _explain_choice(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
-    if reason and requested:
+    if reason and implied_mechanisms:
         reason = f"{best.mechanism.name} is taken, because its options ask for it."
-    return replace(best, reason=reason, others=tuple(others))
+    return replace(best, reason=reason, alternatives=tuple(others))
 
 
 def add_shared_options(options: Mapping[str, Any], mechanisms: Sequence[AnyMechanism]) -> dict[str, Any]:
@@ -115,20 +125,20 @@ def add_shared_options(options: Mapping[str, Any], mechanisms: Sequence[AnyMecha
 
 def _check_choice(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> Guarantee | None:
     """The guarantee that was asked for, if mechanism, guarantee and options are known and go together."""
-    if guarantee is not None and guarantee not in ASKED:
-        raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(ASKED)}.")
-    promised = None if guarantee is None else Guarantee(guarantee)
+    if guarantee is not None and guarantee not in SELECTABLE_GUARANTEES:
+        raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(SELECTABLE_GUARANTEES)}.")
+    guarantee_kind = None if guarantee is None else Guarantee(guarantee)
     for name, known_names in (
         (mechanism, (AUTO, *REGISTRY)),
         *((option_name, tuple(REGISTRY)) for option_name in options),
     ):
         if name not in known_names:
-            because = REGISTRY.reason(name)
-            raise SpecError(because or f"the mechanism {name!r} is unknown; there are {', '.join(known_names)}.")
+            reason = REGISTRY.find_reason(name)
+            raise SpecError(reason or f"the mechanism {name!r} is unknown; there are {', '.join(known_names)}.")
     if mechanism == AUTO:
-        return promised
+        return guarantee_kind
     own_guarantee = REGISTRY[mechanism].guarantee
-    if promised is not None and not own_guarantee.covers(promised):
+    if guarantee_kind is not None and not own_guarantee.covers(guarantee_kind):
         raise SpecError(
             f"the mechanism {mechanism!r} gives {own_guarantee} only, and {guarantee} was asked for; choose another "
             "mechanism, or leave --guarantee out."
@@ -136,7 +146,7 @@ def _check_choice(mechanism: str, guarantee: str | None, options: Mapping[str, A
     if options and mechanism not in options:
         stray = next(iter(options))
         raise SpecError(f"options of {stray!r} were given, and the mechanism is {mechanism!r}; leave one of them out.")
-    return promised
+    return guarantee_kind
 
 
 def _is_eligible(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
@@ -144,7 +154,7 @@ def _is_eligible(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
 
     Without a word about it, everything but the marginal prior is meant: that one must be asked for.
     """
-    if mechanism.name in REGISTRY.added:
+    if mechanism.name in REGISTRY.added_names:
         return False
     if guarantee is None:
         return mechanism.guarantee is not Guarantee.MARGINAL_PRIOR
@@ -157,16 +167,16 @@ def _make_plans(
     request: PrivacySpec,
     draws: Draws,
     options: Mapping[str, Any],
-) -> tuple[list[Chosen], InfeasibleError | None]:
+) -> tuple[list[ChosenMechanism], InfeasibleError | None]:
     """The plans that exist, and why the first that does not exist does not."""
-    plans: list[Chosen] = []
+    plans: list[ChosenMechanism] = []
     refusal: InfeasibleError | None = None
     for mechanism in mechanisms:
         try:
             plan = mechanism.plan(
                 histogram, mechanism.adapt_request(request), options.get(mechanism.name) or mechanism.options(), draws
             )
-            plans.append(Chosen(mechanism, plan, histogram))
+            plans.append(ChosenMechanism(mechanism, plan, histogram))
         except InfeasibleError as error:
             refusal = refusal or error
     return plans, refusal
@@ -192,7 +202,7 @@ def _explain_choice(name: str, errors: Mapping[str, float | None], size: int) ->
         return f"{name} is the simplest mechanism that meets this request."
     factors = {rival: (error or math.inf) / least for rival, error in errors.items() if rival != name}
     compared = ", ".join(
-        f"{rival} has {'the same' if factor < SAME else f'{factor:.2f} times as much'}"
+        f"{rival} has {'the same' if factor < SAME_FACTOR else f'{factor:.2f} times as much'}"
         if math.isfinite(factor)
         else f"{rival} predicts none"
         for rival, factor in factors.items()

@@ -25,10 +25,10 @@ from sfumato._core.random_draws import BOUND_SINCE, VERSION, Draws
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.person_rows import PersonRows
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, explain_os_error
-from sfumato.mechanisms import REGISTRY, UNNAMED
+from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS
 
 FORMAT = 3
-OTHERS = 0o077
+OTHERS_RIGHTS = 0o077
 """The rights of everybody but the owner: a plan file gives them none."""
 
 
@@ -41,13 +41,13 @@ class RequestRecord:
 
     def bind(self, draws: Draws, fingerprint: str) -> Draws:
         """Binds a key to a table and to what is asked of it, so that nothing else ever shares a draw with them."""
-        return draws.for_table(compute_json_digest({"table": fingerprint, "request": dict(self.request)}))
+        return draws.bind_to_table(compute_json_digest({"table": fingerprint, "request": dict(self.request)}))
 
     def is_same(self, other: RequestRecord) -> bool:
         """Whether another request is this one; a mechanism that only one of them knows has had no say."""
-        return not self.differences(other)
+        return not self.list_differences(other)
 
-    def differences(self, other: RequestRecord) -> list[str]:
+    def list_differences(self, other: RequestRecord) -> list[str]:
         """What another request says otherwise, by the names that it is given by."""
         differences = []
         for name in dict.fromkeys((*self.request, *other.request)):
@@ -79,8 +79,8 @@ def _describe_difference(flag: str, then: Any, now: Any) -> list[str]:
         return []
     if isinstance(then, Mapping) or isinstance(now, Mapping):
         return [flag]
-    was, is_now = (f"{flag} {value}" if value is not None else f"no {flag}" for value in (then, now))
-    return [f"{was} then, {is_now} now"]
+    old_text, new_text = (f"{flag} {value}" if value is not None else f"no {flag}" for value in (then, now))
+    return [f"{old_text} then, {new_text} now"]
 
 
 @dataclass(frozen=True)
@@ -89,20 +89,22 @@ class PlanFile:
 
     draws: Draws
     fingerprint: str
-    remembered: RequestRecord
+    request_record: RequestRecord
     mechanism: str
     """The mechanism that was chosen, so that a later version chooses no other one for the same key."""
-    plan: str | None = None
+    plan_digest: str | None = None
     """The digest of the plan; files of the first versions have none."""
     software: str = field(default_factory=lambda: version("sfumato"))
     draws_version: int = VERSION
-    persons: tuple[str, PersonRows] | None = None
+    person_settings: tuple[str, PersonRows] | None = None
     """The column that tells persons apart, and how many rows each may have."""
 
     @property
     def table_draws(self) -> Draws:
         """The draws of the release. Older versions drew with the key itself, bound to no table."""
-        return self.draws if self.draws_version < BOUND_SINCE else self.remembered.bind(self.draws, self.fingerprint)
+        return (
+            self.draws if self.draws_version < BOUND_SINCE else self.request_record.bind(self.draws, self.fingerprint)
+        )
 
     def to_json(self) -> Json:
         """What the file holds."""
@@ -112,13 +114,14 @@ class PlanFile:
             "key": self.draws.key.hex(),
             "is_test": self.draws.is_test,
             "fingerprint": self.fingerprint,
-            "request": dict(self.remembered.request),
-            "options": {name: dict(values) for name, values in self.remembered.options.items()},
+            "request": dict(self.request_record.request),
+            "options": {name: dict(values) for name, values in self.request_record.options.items()},
             "mechanism": self.mechanism,
-            "plan": self.plan,
+            "plan": self.plan_digest,
             "software": self.software,
             "draws": self.draws_version,
-            "persons": self.persons and {"column": self.persons[0], **self.persons[1].to_json()},
+            "persons": self.person_settings
+            and {"column": self.person_settings[0], **self.person_settings[1].to_json()},
         }
 
     @classmethod
@@ -127,20 +130,20 @@ class PlanFile:
         try:
             with path.open(encoding="utf-8") as file:
                 mode = os.fstat(file.fileno()).st_mode
-                written = json.load(file)
-            if written["sfumato_plan"] > FORMAT:
+                entries = json.load(file)
+            if entries["sfumato_plan"] > FORMAT:
                 raise ReleaseFormatError(f"the plan file {str(path)!r} is of a newer format: update sfumato.")
             plan_file = cls(
-                Draws(bytes.fromhex(written["key"]), bool(written["is_test"])),
-                str(written["fingerprint"]),
-                _read_request_record(written),
-                str(written.get("mechanism", next(iter(REGISTRY)))),  # the first format knew one mechanism
-                written.get("plan"),
-                str(written.get("software", "0.1")),
-                int(written.get("draws", 1)),
-                _read_persons(written.get("persons")),
+                Draws(bytes.fromhex(entries["key"]), bool(entries["is_test"])),
+                str(entries["fingerprint"]),
+                _read_request_record(entries),
+                str(entries.get("mechanism", next(iter(REGISTRY)))),  # the first format knew one mechanism
+                entries.get("plan"),
+                str(entries.get("software", "0.1")),
+                int(entries.get("draws", 1)),
+                _read_person_settings(entries.get("persons")),
             )
-            if mode & OTHERS:
+            if mode & OTHERS_RIGHTS:
                 raise ReleaseFormatError(
                     f"the plan file {str(path)!r} is open to others than its owner, and whoever reads it can undo the "
                     f"protection of its release; make it private with `chmod 600 {shlex.quote(str(path))}`."
@@ -155,7 +158,7 @@ class PlanFile:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SfumatoError) as error:
             raise ReleaseFormatError(f"{str(path)!r} is not a plan file, or is damaged; name another one.") from error
 
-    def check(self, fingerprint: str, remembered: RequestRecord) -> None:
+    def check(self, fingerprint: str, request_record: RequestRecord) -> None:
         """Refuse to use the key for anything but the same table, the same request and the same draws."""
         if self.draws_version < BOUND_SINCE:
             raise ReleaseFormatError(
@@ -168,11 +171,11 @@ class PlanFile:
                 "the plan file belongs to another table (or the table has changed); a key is used for one table only, "
                 "so name another plan file, or the table as it was, to repeat its release."
             )
-        if other := self.remembered.differences(remembered):
+        if differences := self.request_record.list_differences(request_record):
             raise ReleaseFormatError(
-                f"the plan file belongs to another request on this table: {'; '.join(other)}. Ask for the same as then "
-                "to repeat its release; with another plan file this would be a second release, and two tell more than "
-                "one."
+                f"the plan file belongs to another request on this table: {'; '.join(differences)}. Ask for the same "
+                "as then to repeat its release; with another plan file this would be a second release, and two tell "
+                "more than one."
             )
         if self.mechanism not in REGISTRY:
             raise ReleaseFormatError(
@@ -180,14 +183,14 @@ class PlanFile:
                 "version does not have; repeat its release with that version."
             )
         if self.draws_version != VERSION:
-            raise self._other_release()
+            raise self._make_mismatch_error()
 
-    def check_plan(self, plan: str) -> None:
+    def check_plan(self, plan_digest: str) -> None:
         """Refuse to go on with a plan that is not the one of the file."""
-        if plan != self.plan:
-            raise self._other_release()
+        if plan_digest != self.plan_digest:
+            raise self._make_mismatch_error()
 
-    def _other_release(self) -> ReleaseFormatError:
+    def _make_mismatch_error(self) -> ReleaseFormatError:
         return ReleaseFormatError(
             f"the release of this plan file would come out differently, because it was made by sfumato {self.software} "
             "or with other versions of what that needs; repeat it with those, because two different releases of one "
@@ -203,17 +206,17 @@ class Claim:
     """The right to use a plan file while a release is made: the plan to repeat, or an empty file that is ours alone."""
 
     path: Path | None = None
-    repeated: PlanFile | None = None
+    repeated_plan: PlanFile | None = None
     descriptor: int | None = None
     """Of the empty file."""
-    is_out: Callable[[], bool] = lambda: False
+    is_published: Callable[[], bool] = lambda: False
     """Whether there is a release to which the file has the key; then it stays, whatever happens."""
 
-    def write(self, plan: PlanFile, is_out: Callable[[], bool]) -> None:
+    def write(self, plan: PlanFile, is_published: Callable[[], bool]) -> None:
         """Keep the key before its release appears, if the file is new; so that no release is out whose key is lost."""
         if self.path is None or self.descriptor is None:
             return
-        self.is_out = is_out
+        self.is_published = is_published
         try:
             with open(self.descriptor, "w", encoding="utf-8", closefd=False) as file:
                 json.dump(plan.to_json(), file, indent=2)
@@ -232,7 +235,7 @@ class Claim:
 
     def give_up(self) -> None:
         """Remove a file that is ours and was made for nothing; through a link it is emptied."""
-        if self.path is None or self.descriptor is None or self.is_out():
+        if self.path is None or self.descriptor is None or self.is_published():
             return
         os.ftruncate(self.descriptor, 0)
         with suppress(FileNotFoundError):
@@ -279,8 +282,8 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
             raise TargetError(f"the plan file {str(path)!r} cannot be opened: {explain_os_error(error)}.") from error
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_EX if is_blank else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-            now = os.fstat(descriptor)
-            if _is_blank(now) == is_blank and os.path.samestat(now, path.stat()):
+            status = os.fstat(descriptor)
+            if _is_blank(status) == is_blank and os.path.samestat(status, path.stat()):
                 return descriptor, is_blank
         except FileNotFoundError:
             pass
@@ -296,24 +299,26 @@ def _lock_plan_file(path: Path) -> tuple[int, bool]:
 
 def _is_blank(status: os.stat_result) -> bool:
     """Whether a file is one that a run has made and not yet written."""
-    return stat.S_ISREG(status.st_mode) and not status.st_mode & OTHERS and status.st_size == 0
+    return stat.S_ISREG(status.st_mode) and not status.st_mode & OTHERS_RIGHTS and status.st_size == 0
 
 
-def _read_persons(written: JsonView | None) -> tuple[str, PersonRows] | None:
+def _read_person_settings(entries: JsonView | None) -> tuple[str, PersonRows] | None:
     """The persons of a plan file; older ones have none."""
-    return None if written is None else (str(written["column"]), PersonRows.from_json(written))
+    return None if entries is None else (str(entries["column"]), PersonRows.from_json(entries))
 
 
 # -------------------------------------------------------------------------------------------------- files of old forms
 
 
-def _read_request_record(written: JsonView) -> RequestRecord:
+def _read_request_record(entries: JsonView) -> RequestRecord:
     """The request of a plan file; an option that it does not name has the value that was the default then."""
-    request = dict(written["request"])
-    if written["sfumato_plan"] < FORMAT:  # read for its key and its persons only: its release is never repeated
+    request = dict(entries["request"])
+    if entries["sfumato_plan"] < FORMAT:  # read for its key and its persons only: its release is never repeated
         return RequestRecord({name: value for name, value in request.items() if name != "options"})
-    options = written["options"]
-    return RequestRecord(request, {name: {**UNNAMED.get(name, {}), **options[name]} for name in sorted(options)})
+    options = entries["options"]
+    return RequestRecord(
+        request, {name: {**UNNAMED_OPTIONS.get(name, {}), **options[name]} for name in sorted(options)}
+    )
 
 
 def find_usual_guarantee(mechanism: str) -> str:

@@ -15,22 +15,22 @@ from sfumato._core.cell_values import values_to_json
 from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
-from sfumato._planning.sample_questions import Prediction, predict_questions
+from sfumato._planning.sample_questions import QuestionPrediction, predict_questions
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms.error_curve import ErrorAt, predict_error
+from sfumato.mechanisms.error_curve import ErrorAtCount, predict_error
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 SELECTIVITIES = ("0.001", "0.005", "0.01")
-CURVE = (100, 1_000, 10_000, 100_000)
+CURVE_COUNTS = (100, 1_000, 10_000, 100_000)
 """The counts of which the error is always told."""
 EVEN_RECORDS = 1000
 """Of each value, in the table in which mechanisms are compared by the error of a value that hardly anybody has."""
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMechanism:
     """A plan, with the mechanism that made it and the histogram it was made from. Secret."""
 
     mechanism: AnyMechanism
@@ -38,13 +38,13 @@ class Chosen:
     histogram: Histogram
     reason: str = ""
     """Why this mechanism was chosen, in one line; empty if it was asked for."""
-    others: tuple[Chosen, ...] = field(default=(), repr=False)
+    alternatives: tuple[ChosenMechanism, ...] = field(default=(), repr=False)
     """The other plans that meet the request, each under the guarantee it gives."""
 
     @cached_property
     def design(self) -> Any:
         """What would be published of the plan."""
-        return self.mechanism.design(self.plan)
+        return self.mechanism.make_design(self.plan)
 
     @property
     def remarks(self) -> list[Notice]:
@@ -60,29 +60,31 @@ class Chosen:
         )
 
     @cached_property
-    def predicted(self) -> Mapping[str, float | None]:
+    def predicted_errors(self) -> Mapping[str, float | None]:
         """The expected relative error of a count, by the share of the table's records that the count finds.
 
         It is averaged over the records that can be found; an error is about normal, so the mean of |error| is
         sqrt(2/pi) standard errors.
         """
-        standard_errors = {text: self._at(float(text) * self.histogram.total).by_records for text in SELECTIVITIES}
+        standard_errors = {
+            text: self._predict_error_at(float(text) * self.histogram.total).by_records for text in SELECTIVITIES
+        }
         return {
             text: None if error is None else math.sqrt(2 / math.pi) * error for text, error in standard_errors.items()
         }
 
     @cached_property
-    def questions(self) -> tuple[Prediction, ...]:
+    def question_predictions(self) -> tuple[QuestionPrediction, ...]:
         """What people ask, each with the error of its answer."""
         return predict_questions(
             self.histogram, partial(predict_variances, self.mechanism, self.plan), self.mechanism.name
         )
 
-    def error_curve(self, counts: Sequence[float] = CURVE) -> tuple[ErrorAt, ...]:
+    def predict_error_curve(self, counts: Sequence[float] = CURVE_COUNTS) -> tuple[ErrorAtCount, ...]:
         """How far off counts of these sizes are, for a value chosen evenly and by records."""
-        return tuple(self._at(count) for count in counts)
+        return tuple(self._predict_error_at(count) for count in counts)
 
-    def _at(self, count: float) -> ErrorAt:
+    def _predict_error_at(self, count: float) -> ErrorAtCount:
         value_counts = np.array(self.histogram.counts, dtype=np.float64)
         return predict_error(value_counts, partial(predict_variances, self.mechanism, self.plan), count)
 
@@ -101,12 +103,12 @@ class Chosen:
             "counts": list(histogram.counts),
             **(explanation.explain(self.plan) if explanation else {}),
             "predicted": {
-                "relative_error": dict(self.predicted),
-                "error_curve": [item.to_json() for item in self.error_curve()],
-                "questions": [item.to_json() for item in self.questions],
+                "relative_error": dict(self.predicted_errors),
+                "error_curve": [item.to_json() for item in self.predict_error_curve()],
+                "questions": [item.to_json() for item in self.question_predictions],
             },
             "remarks": [str(remark) for remark in self.remarks],
-            "alternatives": [other.to_json() for other in self.others],
+            "alternatives": [other.to_json() for other in self.alternatives],
         }
 
 
@@ -126,11 +128,11 @@ def compute_even_error(
     where the request cannot be met for such a table; infinite where nothing is known of the error.
     """
     size = histogram.domain_size
-    even = replace(histogram, counts=(EVEN_RECORDS,) * size)
+    even_histogram = replace(histogram, counts=(EVEN_RECORDS,) * size)
     try:
-        plan = mechanism.plan(even, request, options, draws)
+        plan = mechanism.plan(even_histogram, request, options, draws)
     except InfeasibleError:
         return None
-    rows = np.full(size, float(even.total))
+    rows = np.full(size, float(even_histogram.total))
     error = math.sqrt(max(float(predict_variances(mechanism, plan, rows, np.zeros(size)).mean()), 0.0)) / EVEN_RECORDS
     return error if math.isfinite(error) else math.inf

@@ -20,19 +20,19 @@ FREQUENCIES = {
 }
 """It is asked how many have a value of about these shares: from the least on, below the largest, and both in words."""
 
-AMONG = {"1": "", "0.1": " among a tenth of the people"}
+AMONG_SHARES = {"1": "", "0.1": " among a tenth of the people"}
 """Of whom it is asked: of everybody, or of a part that has nothing to do with the value."""
 
 
 @dataclass(frozen=True)
-class Prediction:
+class QuestionPrediction:
     """How many have a value, and how far off the answer typically is. Secret: it names a value and its count."""
 
     share: str
     """About which share of the people have the value."""
-    among: str
+    among_share: str
     """The part of the people that is asked about."""
-    held: str
+    counted_text: str
     """What is counted, in words: the value with its share, and of whom it is asked."""
     value: Value = None
     count: float | None = None
@@ -45,9 +45,9 @@ class Prediction:
     def to_json(self) -> Json:
         """For machines."""
         question = {
-            "question": f"how many have {self.held}",
+            "question": f"how many have {self.counted_text}",
             "share": self.share,
-            "among": self.among,
+            "among": self.among_share,
             "value": to_json(self.value),
         }
         return {**question, "count": self.count, "relative_error": self.relative_error, "reason": self.reason}
@@ -55,7 +55,7 @@ class Prediction:
 
 def predict_questions(
     histogram: Histogram, variances: Callable[[Floats, Floats], Floats], name: str
-) -> tuple[Prediction, ...]:
+) -> tuple[QuestionPrediction, ...]:
     """A question for each frequency, about everybody and about some, with the errors of the mechanism of this name.
 
     Each is about the value whose share is nearest, by its ratio; the first of equals. `variances` has the variance of
@@ -64,8 +64,8 @@ def predict_questions(
     value_counts = np.array(histogram.counts, dtype=np.float64)
     shares = value_counts / histogram.total
     predictions = []
-    for among, where in AMONG.items():
-        counts = float(among) * value_counts
+    for among_share, among_text in AMONG_SHARES.items():
+        counts = float(among_share) * value_counts
         with np.errstate(invalid="ignore"):  # what cannot be told apart has an infinite variance, also where it is none
             errors = np.sqrt(np.maximum(variances(np.full(len(value_counts), counts.sum()), counts), 0.0))
         for share, (least, most, frequency) in FREQUENCIES.items():
@@ -73,18 +73,22 @@ def predict_questions(
             if not len(near):
                 absence = f"no value has {frequency} of the people"
                 predictions.append(
-                    Prediction(share, among, f"a value of {frequency} of the people{where}", reason=absence)
+                    QuestionPrediction(
+                        share, among_share, f"a value of {frequency} of the people{among_text}", reason=absence
+                    )
                 )
                 continue
             place = int(near[np.abs(np.log(shares[near] / float(share))).argmin()])
             value, count, error = histogram.values[place], float(counts[place]), float(errors[place])
             reason = None
             if count < 1:
-                reason = f"fewer than one person has {display(value)!r}{where}"
+                reason = f"fewer than one person has {display(value)!r}{among_text}"
             elif not math.isfinite(error):
                 reason = f"{name} predicts no error for such a count"
-            counted = f"{display(value)!r} ({100 * shares[place]:.3g}%){where}"
+            counted_text = f"{display(value)!r} ({100 * shares[place]:.3g}%){among_text}"
             predictions.append(
-                Prediction(share, among, counted, value, count, None if reason else error / count, reason)
+                QuestionPrediction(
+                    share, among_share, counted_text, value, count, None if reason else error / count, reason
+                )
             )
     return tuple(predictions)

@@ -12,7 +12,7 @@ from sfumato._core.cell_values import simplify_type
 from sfumato._profile.declared_domains import cast_column_to_domain, replace_by_groups
 from sfumato._profile.ranges import assign_bins
 from sfumato._records.column_codes import combine_as_json, decode_dictionary, encode_batch_values
-from sfumato._request.schema import Merged, NullPolicy, Schema
+from sfumato._request.schema import MergedValues, NullPolicy, Schema
 from sfumato.errors import SchemaError
 
 
@@ -33,9 +33,9 @@ class Preparation:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare one batch."""
-        return self.prepared(self.kept(batch))
+        return self.prepare_rows(self.filter_rows(batch))
 
-    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def filter_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that are not left out."""
         if self.schema.nulls is NullPolicy.DROP:
             for name in self.schema.sensitive_columns:
@@ -43,21 +43,21 @@ class Preparation:
                 batch = batch.filter(pc.invert(is_missing))
         return batch
 
-    def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def prepare_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare the rows of a batch of which none is left out any more."""
-        arrays = [self._column(name, batch.column(name)) for name in self.columns]
+        arrays = [self._prepare_column(name, batch.column(name)) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
-    def with_compound(self, prepared: pa.RecordBatch) -> pa.RecordBatch:
+    def append_compound(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Add the combinations of several sensitive columns to a prepared batch, so that they can be counted."""
-        together = self.schema.together
-        if not together:
-            return prepared
-        return prepared.append_column(
-            self.schema.sensitive, combine_as_json([prepared.column(name) for name in together])
+        compound_columns = self.schema.combined_columns
+        if not compound_columns:
+            return batch
+        return batch.append_column(
+            self.schema.sensitive_name, combine_as_json([batch.column(name) for name in compound_columns])
         )
 
-    def _column(self, name: str, column: pa.Array) -> pa.Array:
+    def _prepare_column(self, name: str, column: pa.Array) -> pa.Array:
         if pa.types.is_floating(simplify_type(column.type)):
             column = _normalize_numbers(decode_dictionary(column))
         if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
@@ -66,18 +66,20 @@ class Preparation:
             column = cast_column_to_domain(column, self.domains[name], name)
         if name in self.groups:
             column = replace_by_groups(column, self.domains[name], self.groups[name], name)
-        bins = self.schema.bins.get(name)
+        bins = self.schema.ranges.get(name)
         if bins:
             column = assign_bins(column, bins, name)
-        rare = self.schema.merged.get(name)
+        rare = self.schema.merged_values.get(name)
         return merge_values(column, rare) if rare else column
 
-    def types(self, source: pa.Schema) -> pa.Schema:
+    def derive_types(self, source: pa.Schema) -> pa.Schema:
         """The types of the prepared columns, and of their combinations."""
         kinds = {name: domain.type for name, domain in self.domains.items()}
-        kinds |= dict.fromkeys((*self.schema.bins, *self.groups), pa.string())
+        kinds |= dict.fromkeys((*self.schema.ranges, *self.groups), pa.string())
         fields = [(name, kinds.get(name, source.field(name).type)) for name in self.columns]
-        return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
+        return pa.schema(
+            [*fields, *([(self.schema.sensitive_name, pa.string())] if self.schema.combined_columns else [])]
+        )
 
 
 def _normalize_numbers(column: pa.Array) -> pa.Array:
@@ -104,7 +106,7 @@ def _check_calendar(column: pa.Array, name: str) -> None:
         ) from None
 
 
-def merge_values(column: pa.Array, rare: Merged) -> pa.Array:
+def merge_values(column: pa.Array, rare: MergedValues) -> pa.Array:
     """Put one label, or the missing value, in the place of some values."""
     codes, distinct = encode_batch_values(column)
     merged_values = [rare.label if value in rare.values else value for value in distinct.to_pylist()]

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.cell_values import display, field_type
+from sfumato._core.cell_values import display, find_field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.declared_domains import make_outside_domain_error, make_typed_domain
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
-from sfumato._records.column_codes import CodedColumn, RawColumn, Sensitive, TableColumn
-from sfumato._request.schema import Merged, NullPolicy, Schema
+from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns, TableColumn
+from sfumato._request.schema import MergedValues, NullPolicy, Schema
 from sfumato.errors import SchemaError
 
 MANY_VALUES = 1000
@@ -35,7 +35,7 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
                 f"column {name!r} holds whole numbers beyond 64 bits; read it as text (--text {name}) or drop it "
                 f"(--drop {name})."
             )
-        if not pa.types.is_null(kind) and field_type(kind) is None:
+        if not pa.types.is_null(kind) and find_field_type(kind) is None:
             raise SchemaError(
                 f"column {name!r} is of type {kind}, which cannot be published; convert it to text, numbers or dates, "
                 f"or drop it (--drop {name})."
@@ -55,7 +55,7 @@ def check_rows(profile: Profile) -> None:
 def check_lines(profile: Profile, schema: Schema) -> None:
     """Refuse line breaks in CSV: a quote that is not closed makes one value of many rows, with the names in them."""
     for column in profile.columns.values():
-        if column.has_line_breaks and column.name not in schema.confirmed:
+        if column.has_line_breaks and column.name not in schema.confirmed_columns:
             raise SchemaError(
                 f"column {column.name!r} holds values with line breaks, as if a quote were not closed: correct the "
                 f"table, drop the column (--drop {column.name}), or confirm it by name (--keep {column.name})."
@@ -64,7 +64,7 @@ def check_lines(profile: Profile, schema: Schema) -> None:
 
 def decide_table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
     """Decide the canonical values of every published column, and refuse the columns that must not go out."""
-    together = {schema.sensitive} if schema.together else set()
+    together = {schema.sensitive_name} if schema.combined_columns else set()
     return tuple(
         _make_published_column(column, profile.rows, schema)
         for name, column in profile.columns.items()
@@ -74,7 +74,7 @@ def decide_table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn,
 
 def decide_sensitive_domain(
     profile: Profile, schema: Schema, columns: Sequence[TableColumn], most_combinations: int
-) -> Sensitive:
+) -> SensitiveColumns:
     """What is protected, with its domain; that of a compound has the combinations that occur unless it is declared.
 
     Columns that are protected each for itself have all combinations of their values, of which there may be so many.
@@ -87,33 +87,35 @@ def decide_sensitive_domain(
             raise SchemaError(f"the sensitive column {name!r} has too many values to be protected; group them first.")
         part_columns.append(column)
     parts = tuple(part_columns)
-    if not schema.together:
-        return Sensitive.of_column(parts[0])
+    if not schema.combined_columns:
+        return SensitiveColumns.of_column(parts[0])
     if schema.is_independent:
         if (size := math.prod(len(part.domain) for part in parts)) > most_combinations:
             raise SchemaError(
                 f"the sensitive columns have {size:,} possible combinations, too many to count in; group their values "
                 "first, or publish fewer columns."
             )
-        return Sensitive.of_product(schema.sensitive, parts, is_independent=True)
+        return SensitiveColumns.of_product(schema.sensitive_name, parts, is_independent=True)
     most = MOST_VALUES if schema.is_declared else MOST_NUMBERS
     if (size := math.prod(len(part.domain) for part in parts)) > most:
         raise SchemaError(
-            f"the compound {schema.sensitive!r} has {size:,} possible combinations, too many to be protected; group "
-            "the values of its columns first, or leave a column out of it."
+            f"the compound {schema.sensitive_name!r} has {size:,} possible combinations, too many to be protected; "
+            "group the values of its columns first, or leave a column out of it."
         )
     if not schema.is_declared:
-        _check_alone(profile.columns[schema.sensitive], profile.rows, schema)
-        return Sensitive.of_texts(schema.sensitive, parts, profile.columns[schema.sensitive].values.to_pylist())
-    return Sensitive.of_product(schema.sensitive, parts)
+        _check_uniqueness(profile.columns[schema.sensitive_name], profile.rows, schema)
+        return SensitiveColumns.of_texts(
+            schema.sensitive_name, parts, profile.columns[schema.sensitive_name].values.to_pylist()
+        )
+    return SensitiveColumns.of_product(schema.sensitive_name, parts)
 
 
-def merge_in_schema(schema: Schema, rare: Mapping[str, Merged], columns: Sequence[TableColumn]) -> Schema:
+def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: Sequence[TableColumn]) -> Schema:
     """The same schema with rare values merged; a declared domain loses them and gains their label."""
     kinds = {column.name: column.type for column in columns}
     domains = dict(schema.domains)
     for name, merged in rare.items():
-        if name in schema.bins:
+        if name in schema.ranges:
             raise SchemaError(f"rare values of {name!r} cannot be merged, because it has bins; make its bins wider.")
         if name in schema.hierarchies:
             raise SchemaError(f"rare values of {name!r} cannot be merged, because it has a hierarchy; leave one out.")
@@ -122,7 +124,7 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, Merged], columns: Sequenc
         if name in domains:
             remaining_values = [value for value in domains[name] if display(value) not in map(display, merged.values)]
             domains[name] = (*remaining_values, *([merged.label] if merged.label not in remaining_values else []))
-    return replace(schema, domains=domains, merged=dict(rare))
+    return replace(schema, domains=domains, merged_values=dict(rare))
 
 
 def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
@@ -136,14 +138,14 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
         )
     if is_sensitive:
         _check_sensitive(column, schema)
-    _check_alone(column, rows, schema)
+    _check_uniqueness(column, rows, schema)
     _check_length(column)
     if column.is_wide:
         return RawColumn(column.name, column.type, column.missing > 0)
-    if column.name in schema.bins:
+    if column.name in schema.ranges:
         # By the policy and not by the records: whether somebody's value is missing must not show in the domain.
         has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
-        return CodedColumn(column.name, pa.array(schema.bins[column.name].labels), has_missing)
+        return CodedColumn(column.name, pa.array(schema.ranges[column.name].labels), has_missing)
     if column.name in schema.domains:
         return _make_declared_column(column, schema)
     return CodedColumn(column.name, column.values, column.missing > 0)
@@ -175,25 +177,31 @@ def explain_uniqueness(column: ColumnProfile, rows: int, rows_each: int = 1) -> 
     """Why the values of a column point at persons with up to so many rows each; None where they do not."""
     if column.is_wide:
         return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different texts"
-    filled, alone, nearly = rows - column.missing, column.alone(rows_each), column.nearly_alone(rows_each)
-    if 2 * alone > filled:
+    present_rows, unique_rows, nearly_unique = (
+        rows - column.missing,
+        column.count_unique(rows_each),
+        column.count_nearly_unique(rows_each),
+    )
+    if 2 * unique_rows > present_rows:
         with_it = "are alone with it" if rows_each == 1 else "may be alone with it, as one person's rows"
-        return f"is nearly unique ({alone:,} of the {filled:,} records that have a value {with_it})"
-    if len(column.values) > MANY_VALUES and 2 * nearly > filled:
+        return f"is nearly unique ({unique_rows:,} of the {present_rows:,} records that have a value {with_it})"
+    if len(column.values) > MANY_VALUES and 2 * nearly_unique > present_rows:
         most = (FEW_RECORDS - 1) * rows_each - 1
         return (
-            f"is nearly unique ({nearly:,} of the {filled:,} records that have a value share it with at most {most} "
-            "others)"
+            f"is nearly unique ({nearly_unique:,} of the {present_rows:,} records that have a value share it with at "
+            f"most {most} others)"
         )
     return None
 
 
-def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
-    if not schema.confirmed.isdisjoint({column.name, *(schema.compound if column.name == schema.sensitive else ())}):
+def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
+    if not schema.confirmed_columns.isdisjoint(
+        {column.name, *(schema.compound if column.name == schema.sensitive_name else ())}
+    ):
         return
-    if (why := explain_uniqueness(column, rows, schema.person_rows.most)) is None:
+    if (why := explain_uniqueness(column, rows, schema.person_rows.max_rows)) is None:
         return
-    if column.name in (schema.sensitive, *schema.sensitive_columns):
+    if column.name in (schema.sensitive_name, *schema.sensitive_columns):
         named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
@@ -212,7 +220,7 @@ def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
 
 
 def _check_length(column: ColumnProfile) -> None:
-    if column.longest > LONGEST_VALUE:
+    if column.max_length > LONGEST_VALUE:
         raise SchemaError(
             f"column {column.name!r} holds values of more than {LONGEST_VALUE} characters: free text can name people; "
             f"drop it (--drop {column.name}) or shorten its values."
@@ -220,7 +228,7 @@ def _check_length(column: ColumnProfile) -> None:
 
 
 def _make_declared_column(column: ColumnProfile, schema: Schema) -> CodedColumn:
-    declared, is_hierarchy = schema.published_domain(column.name), column.name in schema.hierarchies
+    declared, is_hierarchy = schema.get_published_domain(column.name), column.name in schema.hierarchies
     domain = make_typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
     outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
     if len(outside):

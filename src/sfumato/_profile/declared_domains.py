@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from sfumato._core.cell_values import (
     Value,
     build_domain_array,
-    field_type,
+    find_field_type,
     format_value_count,
     format_values,
     simplify_type,
 )
-from sfumato._readers.type_inference import INTEGER, ISO_DAY, ISO_TIMES, NUMBER, Spelling, number
+from sfumato._readers.type_inference import INTEGER, ISO_DAY, ISO_TIMES, NUMBER, Spelling, make_number_spelling
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import SchemaError
@@ -28,18 +28,18 @@ from sfumato.errors import SchemaError
 TRUTH = r"^(true|false)$"
 ANY_TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 
-SPELLINGS = (Spelling(pa.int64(), INTEGER), number(), ISO_DAY, Spelling(pa.bool_(), TRUTH), *ISO_TIMES)
+SPELLINGS = (Spelling(pa.int64(), INTEGER), make_number_spelling(), ISO_DAY, Spelling(pa.bool_(), TRUTH), *ISO_TIMES)
 """What a domain of texts is read as: the first of these whose spelling all its values have, else text."""
 
 
 def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = False) -> pa.Array:
     """The declared values, without the missing one, in the type in which they are published."""
-    present = [value for value in declared if value is not None]
+    present_values = [value for value in declared if value is not None]
     try:
-        domain = _infer_typed_values(present, is_text)
+        domain = _infer_typed_values(present_values, is_text)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(f"the domain of {name!r} holds values of different types; give it one type.") from error
-    if field_type(domain.type) is None:
+    if find_field_type(domain.type) is None:
         raise SchemaError(f"the domain of {name!r} is of type {domain.type}, which cannot be published.")
     if pa.types.is_floating(domain.type) and not pc.all(pc.is_finite(domain)).as_py():
         raise SchemaError(f"the domain of {name!r} holds a number that is not finite, which is no category.")
@@ -48,13 +48,13 @@ def make_typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = F
     return domain
 
 
-def _infer_typed_values(present: Sequence[Value], is_text: bool) -> pa.Array:
-    if all(isinstance(value, str) for value in present):
-        texts = pa.array(present, type=pa.string())
-        if is_text or not present:
+def _infer_typed_values(present_values: Sequence[Value], is_text: bool) -> pa.Array:
+    if all(isinstance(value, str) for value in present_values):
+        texts = pa.array(present_values, type=pa.string())
+        if is_text or not present_values:
             return texts
         return texts.cast(next((candidate.kind for candidate in SPELLINGS if candidate.fits(texts)), pa.string()))
-    values = build_domain_array(present)
+    values = build_domain_array(present_values)
     if is_text:
         return values.cast(pa.string())
     if pa.types.is_floating(values.type):
@@ -69,7 +69,7 @@ def list_groups(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) 
 
     So they lie beside the values of `make_typed_domain`.
     """
-    groups = {path[0]: path[hierarchy.number(level)] for path in hierarchy.paths}
+    groups = {path[0]: path[hierarchy.find_level(level)] for path in hierarchy.paths}
     last = groups.pop(None, None)
     return pa.array([*groups.values(), last if with_missing else None], type=pa.string())
 
@@ -78,8 +78,8 @@ def replace_by_groups(column: pa.Array, domain: pa.Array, groups: pa.Array, name
     """A column with the group of each value in its place; a value that its domain does not have is refused."""
     codes, values = encode_batch_values(column)
     places = pc.index_in(values, domain)
-    is_held = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
-    if len(outside := values.filter(pc.and_(pc.is_null(places), is_held))):
+    is_present = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
+    if len(outside := values.filter(pc.and_(pc.is_null(places), is_present))):
         raise make_outside_domain_error(name, outside, "hierarchy")
     missing = len(domain)
     group_places = np.append(places.fill_null(missing).to_numpy(zero_copy_only=False), missing)
@@ -91,7 +91,9 @@ def make_outside_domain_error(name: str, outside: pa.Array, declared_by: str) ->
     subject, remedy = f"column {name!r} holds", f"correct the table or add them to the {declared_by}."
     return SchemaError(
         f"{subject} {format_value_count(outside)} outside its declared domain; {remedy}",
-        with_values=f"{subject} values outside its declared domain: {format_values(outside.to_pylist())}; {remedy}",
+        sentence_with_values=(
+            f"{subject} values outside its declared domain: {format_values(outside.to_pylist())}; {remedy}"
+        ),
     )
 
 
@@ -105,7 +107,7 @@ def cast_column_to_domain(column: pa.Array, domain: pa.Array, name: str) -> pa.A
     # A dictionary may list values that no row has.
     if unfit := int((is_unfit & (np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)).sum()):
         raise SchemaError(
-            f"column {name!r} holds values that do not read as {field_type(domain.type)}, the type of its domain "
+            f"column {name!r} holds values that do not read as {find_field_type(domain.type)}, the type of its domain "
             f"({unfit:,} different ones in the first batch that has any); correct the table or the domain."
         )
     indices = pa.array(codes.astype(np.int32), mask=codes == len(values))
@@ -116,7 +118,7 @@ def cast_to_domain(values: pa.Array, domain: pa.Array) -> pa.Array:
     """Values in the type of a domain; missing where nothing of that type is the same value."""
     value_type, kind = values.type, domain.type
     if pa.types.is_string(value_type) and value_type != kind:
-        return _read(values, kind)
+        return _parse_texts(values, kind)
     if value_type == kind or pa.types.is_string(kind):
         cast_values = _cast(values, kind)
         # Times and truths have several spellings, of which the domain has one.
@@ -144,18 +146,18 @@ def _is_zoned(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
-def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def _parse_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts that are spelled as values of a type are; a whole number may be written with a fraction of zero."""
-    spelled = next((candidate.pattern for candidate in SPELLINGS if _is_alike(candidate.kind, kind)), NUMBER)
-    spelled = ANY_TRUTH if pa.types.is_boolean(kind) else spelled
-    parsed_values = _cast(_select_matching_texts(texts, spelled), kind)
+    pattern = next((candidate.pattern for candidate in SPELLINGS if _is_same_type(candidate.kind, kind)), NUMBER)
+    pattern = ANY_TRUTH if pa.types.is_boolean(kind) else pattern
+    parsed_values = _cast(_select_matching_texts(texts, pattern), kind)
     if not pa.types.is_integer(kind):
         return parsed_values
     return pc.coalesce(parsed_values, _cast(_cast(_select_matching_texts(texts, NUMBER), pa.float64()), kind))
 
 
-def _is_alike(kind: pa.DataType, other: pa.DataType) -> bool:
-    return field_type(kind) == field_type(other) and _is_zoned(kind) == _is_zoned(other)
+def _is_same_type(kind: pa.DataType, other: pa.DataType) -> bool:
+    return find_field_type(kind) == find_field_type(other) and _is_zoned(kind) == _is_zoned(other)
 
 
 def _select_matching_texts(texts: pa.Array, spelling: str) -> pa.Array:

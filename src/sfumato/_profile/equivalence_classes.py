@@ -21,7 +21,7 @@ from sfumato._figures.number_format import format_exact_percent
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
 MANY_RECORDS = 1_000_000
 """Beyond this fewer combinations stand for all: the share of those alone is then known to about 0.2%."""
-FEW = (1, 4, 10)
+CLASS_SIZES = (1, 4, 10)
 """Alone, among fewer than 5, among fewer than 11: the sizes by which small groups are usually judged."""
 
 MORE_THAN_ENOUGH = 1.1
@@ -30,7 +30,7 @@ MORE_THAN_ENOUGH = 1.1
 SLOTS_EACH = 4
 """Words are told apart by their first bits first, of which there are about so many times as many as words."""
 
-NOTHING: RandomBits = np.zeros(0, dtype=np.uint64)
+NO_HASHES: RandomBits = np.zeros(0, dtype=np.uint64)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -40,14 +40,14 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 class ClassSizeShares:
     """The shares of the records that are alone with their public columns, among fewer than 5, and fewer than 11."""
 
-    alone: float
+    unique_share: float
     below_5: float
     below_11: float
     is_exact: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        shares = {"alone": self.alone, "below_5": self.below_5, "below_11": self.below_11}
+        shares = {"alone": self.unique_share, "below_5": self.below_5, "below_11": self.below_11}
         return {**shares, "is_exact": self.is_exact}
 
 
@@ -58,64 +58,68 @@ def compute_class_size_shares(
 
     Where a person may have several rows, as many of them as one person may have count as one.
     """
-    largest = [few * rows_each for few in FEW]
-    alone, below_5, below_11 = (min(float(counts[counts <= few].sum()) / max(records, 1.0), 1.0) for few in largest)
-    return ClassSizeShares(alone, below_5, below_11, is_exact)
+    largest = [few * rows_each for few in CLASS_SIZES]
+    unique_share, below_5, below_11 = (
+        min(float(counts[counts <= few].sum()) / max(records, 1.0), 1.0) for few in largest
+    )
+    return ClassSizeShares(unique_share, below_5, below_11, is_exact)
 
 
-class Combinations:
+class ClassSizeSketch:
     """Collects the hashes of records, batch by batch."""
 
     def __init__(self, expected: int | None = None) -> None:
         """Of a table that is known to be large fewer combinations are enough."""
-        self.most = MOST_COMBINATIONS if expected is None or expected <= MANY_RECORDS else FEWER_COMBINATIONS
-        self.words: RandomBits = np.zeros(0, dtype=np.uint64)
+        self.capacity = MOST_COMBINATIONS if expected is None or expected <= MANY_RECORDS else FEWER_COMBINATIONS
+        self.hashes: RandomBits = np.zeros(0, dtype=np.uint64)
         self.counts: Counts = np.zeros(0, dtype=np.int64)
-        self.below: int = 1 << 64
+        self.hash_limit: int = 1 << 64
         """Combinations with hashes below this are kept, with all their records."""
-        self.waiting: list[RandomBits] = []
+        self.pending_hashes: list[RandomBits] = []
 
     def add(self, hashes: RandomBits) -> None:
         """Add the records of one batch; sorted later, because most of them need not be."""
-        if sum(map(len, self.waiting)) > 2 * self.most:
+        if sum(map(len, self.pending_hashes)) > 2 * self.capacity:
             self._sort()
-        self.waiting.append(hashes if self.below == 1 << 64 else hashes[hashes < np.uint64(self.below)])
+        self.pending_hashes.append(
+            hashes if self.hash_limit == 1 << 64 else hashes[hashes < np.uint64(self.hash_limit)]
+        )
 
-    def merge(self, other: Combinations) -> None:
+    def merge(self, other: ClassSizeSketch) -> None:
         """Add what was collected elsewhere."""
-        if len(other.words):
-            self.below = min(self.below, other.below)
-            self._sort(other.words, other.counts)
-        for hashes in other.waiting:
+        if len(other.hashes):
+            self.hash_limit = min(self.hash_limit, other.hash_limit)
+            self._sort(other.hashes, other.counts)
+        for hashes in other.pending_hashes:
             self.add(hashes)
 
-    def result(self, records: int, rows_each: int = 1) -> ClassSizeShares:
+    def compute_shares(self, records: int, rows_each: int = 1) -> ClassSizeShares:
         """How many of all records are alike, if a person has up to so many rows."""
         self._sort()
         return compute_class_size_shares(
-            self.counts, records * (self.below / (1 << 64)), rows_each, is_exact=self.below == 1 << 64
+            self.counts, records * (self.hash_limit / (1 << 64)), rows_each, is_exact=self.hash_limit == 1 << 64
         )
 
-    def _sort(self, words: RandomBits = NOTHING, counts: Counts = NOTHING) -> None:  # type: ignore[assignment]
-        fresh, times = self._smallest(np.concatenate([*self.waiting, NOTHING]))
-        words, counts = _merge_counts([(self.words, self.counts), (fresh, times), (words, counts)])
-        size = len(words) if self.below == 1 << 64 else int(np.searchsorted(words, np.uint64(self.below)))
-        if size > self.most:
-            self.below, size = int(words[self.most]), self.most
-        self.words, self.counts, self.waiting = words[:size], counts[:size], []
+    def _sort(self, hashes: RandomBits = NO_HASHES, counts: Counts = NO_HASHES) -> None:  # type: ignore[assignment]
+        new_hashes, new_counts = self._count_smallest(np.concatenate([*self.pending_hashes, NO_HASHES]))
+        hashes, counts = _merge_counts([(self.hashes, self.counts), (new_hashes, new_counts), (hashes, counts)])
+        size = len(hashes) if self.hash_limit == 1 << 64 else int(np.searchsorted(hashes, np.uint64(self.hash_limit)))
+        if size > self.capacity:
+            self.hash_limit, size = int(hashes[self.capacity]), self.capacity
+        self.hashes, self.counts, self.pending_hashes = hashes[:size], counts[:size], []
 
-    def _smallest(self, hashes: RandomBits) -> tuple[RandomBits, Counts]:
+    def _count_smallest(self, hashes: RandomBits) -> tuple[RandomBits, Counts]:
         """The different ones among some hashes, and how often each occurs; of very many, enough of the smallest.
 
         Hashes are spread evenly, so it is known below which of them there will be enough; if there are not, because
         many are equal, more are looked at.
         """
-        share = MORE_THAN_ENOUGH * self.most / max(len(hashes), 1)
+        share = MORE_THAN_ENOUGH * self.capacity / max(len(hashes), 1)
         while share < 1:
-            below = min(int(share * self.below), self.below - 1)
-            smallest = count_distinct(hashes[hashes < np.uint64(below)])
-            if len(smallest[0]) > self.most:
-                self.below = min(self.below, below)
+            limit = min(int(share * self.hash_limit), self.hash_limit - 1)
+            smallest = count_distinct(hashes[hashes < np.uint64(limit)])
+            if len(smallest[0]) > self.capacity:
+                self.hash_limit = min(self.hash_limit, limit)
                 return smallest
             share *= 4
         return count_distinct(hashes)
@@ -172,10 +176,10 @@ def _hash_texts(texts: pa.Array, salt: np.uint64) -> RandomBits:
     """A word for each text, from its bytes, eight at a time: their sum, each mixed with its place in the text."""
     _, ends, data = texts.buffers()
     if not len(texts):
-        return NOTHING
+        return NO_HASHES
     ends = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
     content = (
-        np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]] if data is not None else NOTHING[:0].view(np.uint8)
+        np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]] if data is not None else NO_HASHES[:0].view(np.uint8)
     )
     lengths = np.diff(ends)
     sizes = lengths // 8 + 1  # the last of a text is filled up with zeros
@@ -189,7 +193,7 @@ def _hash_texts(texts: pa.Array, salt: np.uint64) -> RandomBits:
     return hash_numbers(np.add.reduceat(mixed, firsts) + lengths.astype(np.uint64), salt)
 
 
-class KnownWords:
+class HashCache:
     """The words of the values of one column, and of the missing one after them; those of the last values are known.
 
     Batches mostly list the same values as the one before, whichever thread has them.
@@ -197,14 +201,14 @@ class KnownWords:
 
     def __init__(self, salt: np.uint64) -> None:
         self.salt = salt
-        self.last: tuple[pa.Array, RandomBits] | None = None
+        self.last_entry: tuple[pa.Array, RandomBits] | None = None
 
     def __call__(self, values: pa.Array) -> RandomBits:
         """A word for each of some values, none of them missing, and one for the missing value."""
-        last = self.last
+        last = self.last_entry
         if last is None or not values.equals(last[0]):
             missing = hash_numbers(np.array([0]), ~self.salt)
-            self.last = last = values, np.append(hash_values(values, self.salt), missing)
+            self.last_entry = last = values, np.append(hash_values(values, self.salt), missing)
         return last[1]
 
 
@@ -212,10 +216,10 @@ class KnownWords:
 class Uniqueness:
     """How many records are alone with their public columns, before and after they were put into bins. Private."""
 
-    after: ClassSizeShares
-    before: ClassSizeShares | None
+    after_bins: ClassSizeShares
+    before_bins: ClassSizeShares | None
     """None where no public column has bins."""
-    without: Mapping[str, float]
+    unique_without: Mapping[str, float]
     """The share that would be alone if one column were left out, for those that do most."""
     records: int
     """On how many records the columns were compared."""
@@ -223,17 +227,19 @@ class Uniqueness:
     @property
     def sentence(self) -> str:
         """How many records are alone with their public columns, in a sentence or two."""
-        after, about = self.after, "" if self.after.is_exact else "about "
+        after, about = self.after_bins, "" if self.after_bins.is_exact else "about "
         text = (
-            f"{about}{format_exact_percent(after.alone)} of the records are alone with their public columns, "
+            f"{about}{format_exact_percent(after.unique_share)} of the records are alone with their public columns, "
             f"{format_exact_percent(after.below_5)} among fewer than 5, {format_exact_percent(after.below_11)} among "
             "fewer than 11."
         )
-        if self.before is not None:
-            text += f" Before columns were put into bins, {format_exact_percent(self.before.alone)} were alone."
-        if after.alone and self.without:
-            shares = {name: format_exact_percent(share) for name, share in self.without.items()}
-            now = format_exact_percent(after.alone)
+        if self.before_bins is not None:
+            text += (
+                f" Before columns were put into bins, {format_exact_percent(self.before_bins.unique_share)} were alone."
+            )
+        if after.unique_share and self.unique_without:
+            shares = {name: format_exact_percent(share) for name, share in self.unique_without.items()}
+            now = format_exact_percent(after.unique_share)
             named = [f"{name!r} ({fewer})" for name, fewer in shares.items() if fewer != now]
             fewest = f"Fewest would be alone without: {', '.join(named)}."
             text += f" {fewest if named else 'Leaving out one column would not make them fewer; several may.'}"
@@ -242,9 +248,9 @@ class Uniqueness:
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {
-            **self.after.to_json(),
-            "before_bins": None if self.before is None else self.before.to_json(),
-            "alone_without": dict(self.without),
+            **self.after_bins.to_json(),
+            "before_bins": None if self.before_bins is None else self.before_bins.to_json(),
+            "alone_without": dict(self.unique_without),
             "records": self.records,
         }
 
@@ -256,13 +262,13 @@ def compute_unique_without(columns: Mapping[str, Codes], rows: int, most: int, r
         name: hash_numbers(np.arange(int(codes.max(initial=0)) + 1), salt).take(codes)
         for (name, codes), salt in zip(columns.items(), salts, strict=True)
     }
-    whole: RandomBits = np.zeros(rows, dtype=np.uint64)
+    sums: RandomBits = np.zeros(rows, dtype=np.uint64)
     for item in hashes_by_column.values():
-        whole += item
+        sums += item
     with ThreadPoolExecutor() as pool:  # numpy takes the time, and needs no lock
-        alone = pool.map(lambda item: count_unique(whole - item, rows_each), hashes_by_column.values())
+        unique_counts = pool.map(lambda item: count_unique(sums - item, rows_each), hashes_by_column.values())
         unique_shares = {
-            name: min(count / max(rows, 1.0), 1.0) for name, count in zip(hashes_by_column, alone, strict=True)
+            name: min(count / max(rows, 1.0), 1.0) for name, count in zip(hashes_by_column, unique_counts, strict=True)
         }
     return dict(sorted(unique_shares.items(), key=lambda item: item[1])[:most])
 

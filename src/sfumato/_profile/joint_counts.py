@@ -21,77 +21,77 @@ def count_and_hash_columns(
     A column has a word for each of its codes.
     """
     groups = list(
-        _group_columns({name: _Column(name, *codes_and_hashes) for name, codes_and_hashes in columns.items()})
+        _group_columns({name: _HashedColumn(name, *codes_and_hashes) for name, codes_and_hashes in columns.items()})
     )
     sums: RandomBits = np.zeros(rows, dtype=np.uint64)
     for first in range(0, rows, BLOCK_ROWS):
         part = slice(first, first + BLOCK_ROWS)
         for group in groups:
-            places = group.places(part)
+            places = group.combine_codes(part)
             group.count(places)
-            group.hash(places, sums[part])
-    return {name: counts for group in groups for name, counts in group.margins()}, sums
+            group.add_hashes(places, sums[part])
+    return {name: counts for group in groups for name, counts in group.sum_margins()}, sums
 
 
 @dataclass(frozen=True)
-class _Column:
+class _HashedColumn:
     name: str
     codes: Codes
-    words: RandomBits
+    hashes: RandomBits
 
 
-def _group_columns(columns: Mapping[str, _Column]) -> Iterator[_Group]:
+def _group_columns(columns: Mapping[str, _HashedColumn]) -> Iterator[_ColumnGroup]:
     """Neighbours together, as long as their combinations are few."""
-    waiting: list[_Column] = []
+    group: list[_HashedColumn] = []
     size = 1
     for column in columns.values():
-        if waiting and size * len(column.words) > MOST_NUMBERS:
-            yield _Group(waiting)
-            waiting, size = [], 1
-        waiting.append(column)
-        size *= len(column.words)
-    if waiting:
-        yield _Group(waiting)
+        if group and size * len(column.hashes) > MOST_NUMBERS:
+            yield _ColumnGroup(group)
+            group, size = [], 1
+        group.append(column)
+        size *= len(column.hashes)
+    if group:
+        yield _ColumnGroup(group)
 
 
-class _Group:
+class _ColumnGroup:
     """Columns whose codes make one number."""
 
-    def __init__(self, columns: list[_Column]) -> None:
+    def __init__(self, columns: list[_HashedColumn]) -> None:
         self.columns = columns
-        self.sizes = [len(column.words) for column in columns]
-        self.words = columns[0].words
+        self.sizes = [len(column.hashes) for column in columns]
+        self.hashes = columns[0].hashes
         for column in columns[1:]:
-            self.words = (self.words[:, None] + column.words).ravel()
-        self.is_counted = len(self.words) <= MOST_NUMBERS
+            self.hashes = (self.hashes[:, None] + column.hashes).ravel()
+        self.has_table = len(self.hashes) <= MOST_NUMBERS
         """Whether rows are counted a part at a time; a column of many values is counted at once."""
-        self.counts = np.zeros(len(self.words) if self.is_counted else 0, dtype=np.int64)
+        self.counts = np.zeros(len(self.hashes) if self.has_table else 0, dtype=np.int64)
 
-    def places(self, part: slice) -> Places:
+    def combine_codes(self, part: slice) -> Places:
         """The number of each of some rows."""
         first, *others = self.columns
         numbers = first.codes[part]
         if others:
             numbers = numbers.astype(np.uint16)
             for column in others:
-                numbers *= np.uint16(len(column.words))
+                numbers *= np.uint16(len(column.hashes))
                 numbers += column.codes[part].astype(np.uint16, copy=False)
         return numbers.astype(np.intp)  # once for all uses
 
     def count(self, places: Places) -> None:
         """Count some rows."""
-        if self.is_counted:
+        if self.has_table:
             self.counts += np.bincount(places, minlength=len(self.counts))
 
-    def hash(self, places: Places, sums: RandomBits) -> None:
+    def add_hashes(self, places: Places, sums: RandomBits) -> None:
         """Add the words of some rows to sums."""
-        sums += self.words.take(places)
+        sums += self.hashes.take(places)
 
-    def margins(self) -> Iterator[tuple[str, Counts]]:
+    def sum_margins(self) -> Iterator[tuple[str, Counts]]:
         """The counts of each column by itself."""
-        if not self.is_counted:
+        if not self.has_table:
             (column,) = self.columns
-            yield column.name, np.bincount(column.codes, minlength=len(column.words))
+            yield column.name, np.bincount(column.codes, minlength=len(column.hashes))
             return
         table = self.counts.reshape(self.sizes)
         for axis, column in enumerate(self.columns):

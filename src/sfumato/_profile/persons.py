@@ -21,8 +21,8 @@ from sfumato._core.arrays import Codes, Places, RandomBits
 from sfumato._core.digests import FileMapper
 from sfumato._core.ordered_threads import map_in_order
 from sfumato._core.random_draws import Draws
-from sfumato._engines.engine import Engine, Means, TablePiece
-from sfumato._engines.shuffle import ORDER, Bundle, Gathered, Layout, Rows, split
+from sfumato._engines.engine import Engine, Resources, TablePiece
+from sfumato._engines.shuffle import ORDER, Bundle, Layout, PartStore, Rows, bundle_rows
 from sfumato._profile.equivalence_classes import hash_values
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
@@ -31,9 +31,9 @@ from sfumato.errors import SchemaError, SourceError
 
 MANY_REPEATS = 0.01
 """More of an identifier's values than this do not repeat by mistake, or because two people have one name."""
-PURPOSE = "person rows"
+CHOICE_PURPOSE = "person rows"
 """Of the draws that choose between the rows of a person."""
-TOGETHER = "persons together"
+GATHER_PURPOSE = "persons together"
 """Of the draws that say where the rows of a person are brought together."""
 PERSON, ROW, RANDOM_KEY, PLACE = "person", "row", "word", "place"
 
@@ -54,10 +54,10 @@ class SelectedSource:
         """The columns of the source."""
         return self.source.schema
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The chosen rows, as batches of some of the columns."""
         first = 0
-        for batch in self.source.batches(columns, batch_rows):
+        for batch in self.source.read_batches(columns, batch_rows):
             places = np.arange(first, first + batch.num_rows)
             first += batch.num_rows
             if first > 8 * len(self.bits):
@@ -65,38 +65,38 @@ class SelectedSource:
             is_chosen = self.bits[places >> 3] >> (places & 7).astype(np.uint8) & 1
             yield batch.filter(pa.array(is_chosen.astype(np.bool_)))
 
-    def pieces(self, rows: int) -> Iterator[SelectedSource]:
+    def iter_pieces(self, rows: int) -> Iterator[SelectedSource]:
         """The rows that were chosen of each piece of the source."""
         first = 0
-        for piece in self.source.pieces(rows):
+        for piece in self.source.iter_pieces(rows):
             size = piece.rows or 0
             around = np.unpackbits(self.bits[first >> 3 : (first + size + 7) >> 3], bitorder="little")
-            mine = around[first & 7 : (first & 7) + size]
-            yield SelectedSource(piece, np.packbits(mine, bitorder="little"), int(mine.sum()))
+            piece_bits = around[first & 7 : (first & 7) + size]
+            yield SelectedSource(piece, np.packbits(piece_bits, bitorder="little"), int(piece_bits.sum()))
             first += size
 
-    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
+    def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
         """That of the whole source."""
-        return self.source.fingerprint(each, is_content=is_content)
+        return self.source.compute_fingerprint(map_files, is_content=is_content)
 
 
 @dataclass(frozen=True)
-class Counted:
+class PersonCounts:
     """What is known of some persons, or of all."""
 
     persons: int = 0
-    repeated: int = 0
+    repeated_persons: int = 0
     """Persons with more rows than they may have."""
-    largest: int = 0
+    most_rows: int = 0
     """The most rows that anybody has."""
-    missing: int = 0
+    missing_rows: int = 0
     """Rows of nobody."""
-    chosen: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    chosen_rows: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
     """The rows that were chosen, if any were to be."""
 
 
 @dataclass(frozen=True)
-class Grouping:
+class PersonGrouping:
     """The rows of a table grouped by person."""
 
     engine: Engine
@@ -105,13 +105,13 @@ class Grouping:
     folder: Path
     """Holds what does not fit into memory."""
 
-    def checked(self, rows: PersonRows, draws: Draws) -> tuple[Source, int]:
+    def select_rows(self, rows: PersonRows, draws: Draws) -> tuple[Source, int]:
         """The rows to publish, and how many are left out; refused where persons have more rows than they may."""
-        if not rows.chooses:
-            self.check(rows.most, draws)
+        if not rows.is_selective:
+            self.check(rows.max_rows, draws)
             return self.source, 0
-        bits, kept_rows, read = self.choose(rows, draws)
-        return SelectedSource(self.source, bits, kept_rows), read - kept_rows
+        bits, kept_rows, total_rows = self.choose(rows, draws)
+        return SelectedSource(self.source, bits, kept_rows), total_rows - kept_rows
 
     def check(self, most: int, draws: Draws) -> None:
         """Refuse a table in which persons have more rows than so many."""
@@ -129,12 +129,12 @@ class Grouping:
 
     def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:
         """How many persons there are, how many have more rows than so many, the most rows, and rows of nobody."""
-        parts = list(self._grouped(PersonRows(most), draws))
+        parts = list(self._count_parts(PersonRows(most), draws))
         return (
             sum(part.persons for part in parts),
-            sum(part.repeated for part in parts),
-            max((part.largest for part in parts), default=0),
-            sum(part.missing for part in parts),
+            sum(part.repeated_persons for part in parts),
+            max((part.most_rows for part in parts), default=0),
+            sum(part.missing_rows for part in parts),
         )
 
     def choose(self, rows: PersonRows, draws: Draws) -> tuple[Bits, int, int]:
@@ -142,34 +142,36 @@ class Grouping:
 
         Among equals a keyed word decides: the order of arrival may tell something.
         """
-        read = self.source.rows or 0
-        bits, kept_rows, missing = np.zeros(-(-read // 8), dtype=np.uint8), 0, 0
-        for part_counts in self._grouped(rows, draws):
-            if part_counts.chosen.max(initial=-1) >= read:
+        total_rows = self.source.rows or 0
+        bits, kept_rows, missing = np.zeros(-(-total_rows // 8), dtype=np.uint8), 0, 0
+        for part_counts in self._count_parts(rows, draws):
+            if part_counts.chosen_rows.max(initial=-1) >= total_rows:
                 raise SourceError("the table changed while it was read: it has more rows than before.")
-            np.bitwise_or.at(bits, part_counts.chosen >> 3, np.uint8(1) << (part_counts.chosen & 7).astype(np.uint8))
-            kept_rows += len(part_counts.chosen)
-            missing += part_counts.missing
+            np.bitwise_or.at(
+                bits, part_counts.chosen_rows >> 3, np.uint8(1) << (part_counts.chosen_rows & 7).astype(np.uint8)
+            )
+            kept_rows += len(part_counts.chosen_rows)
+            missing += part_counts.missing_rows
         if missing:
             self._refuse_missing(missing)
-        return bits, kept_rows, read
+        return bits, kept_rows, total_rows
 
     def _refuse_missing(self, missing: int) -> None:
         raise SchemaError(
             f"{missing:,} rows have no {self.person!r}, so nobody can tell whose they are; complete or remove them."
         )
 
-    def _grouped(self, rows: PersonRows, draws: Draws) -> Iterator[Counted]:
+    def _count_parts(self, rows: PersonRows, draws: Draws) -> Iterator[PersonCounts]:
         """What is known of the persons of each part."""
         column = None if rows.one_row is None else rows.one_row.column
         if column is not None:
             _check_ordered(column, self.source.schema.field(column).type)
         layout = Layout.of(self.source.rows or 0)
-        work = _Bringing(self.person, column, draws, layout, chooses=rows.chooses)
-        finish = _Together(rows, layout, self.folder, self.engine.means(layout.files))
-        pieces = self.engine.pieces(self.source, work.columns)
+        work = _PersonScatter(self.person, column, draws, layout, chooses=rows.is_selective)
+        finish = _PersonGather(rows, layout, self.folder, self.engine.allot_resources(layout.files))
+        pieces = self.engine.split_source(self.source, work.columns)
         try:
-            yield from self.engine.shuffled(work, pieces, finish, layout.files, lambda number: None)
+            yield from self.engine.shuffle(work, pieces, finish, layout.files, lambda number: None)
         except pa.ArrowException as error:
             raise SourceError(
                 f"column {self.person!r} cannot be read to its end; check that the table was copied completely and "
@@ -178,82 +180,90 @@ class Grouping:
 
 
 @dataclass(frozen=True)
-class _Bringing:
+class _PersonScatter:
     """From a piece to its persons, by where they are brought together; and to choose by, a row, a word and a place."""
 
     person: str
-    column: str | None
+    order_column: str | None
     draws: Draws
     layout: Layout
     chooses: bool
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys([self.person, *([] if self.column is None else [self.column])]))
+        return list(dict.fromkeys([self.person, *([] if self.order_column is None else [self.order_column])]))
 
     def __call__(self, piece: TablePiece) -> Iterator[Bundle]:
-        salt = self.draws.stream(TOGETHER).words(0, 1)[0]
-        for batch, first in piece.batches(self.columns):
+        salt = self.draws.get_stream(GATHER_PURPOSE).draw_bits(0, 1)[0]
+        for batch, first in piece.read_batches(self.columns):
             persons = _normalize_persons(decode_dictionary(batch.column(self.person)))
             random_keys: RandomBits = np.zeros(len(persons), dtype=np.uint64)
             random_keys[persons.is_valid().to_numpy(zero_copy_only=False)] = hash_values(persons.drop_null(), salt)
             rows: Rows = {ORDER: random_keys, PERSON: persons}
             if self.chooses:
                 rows[ROW] = np.arange(first, first + len(persons))
-                rows[RANDOM_KEY] = self.draws.stream(PURPOSE).words(first, len(persons))
-            if self.column is not None:
-                rows[PLACE] = _replace_nan(decode_dictionary(batch.column(self.column)))
-            yield from split(self.layout, rows)
+                rows[RANDOM_KEY] = self.draws.get_stream(CHOICE_PURPOSE).draw_bits(first, len(persons))
+            if self.order_column is not None:
+                rows[PLACE] = _replace_nan(decode_dictionary(batch.column(self.order_column)))
+            yield from bundle_rows(self.layout, rows)
 
 
 @dataclass(frozen=True)
-class _Together:
+class _PersonGather:
     """From the rows of persons that were brought together to what is known of them."""
 
     rows: PersonRows
     layout: Layout
     folder: Path
-    means: Means
+    resources: Resources
 
-    def __call__(self, part: int, bundles: Iterator[Bundle]) -> Iterator[Counted]:
-        threads = self.means.threads
-        with Gathered(self.layout, self.folder, self.means.memory) as gathered, ThreadPoolExecutor(threads) as pool:
+    def __call__(self, part: int, bundles: Iterator[Bundle]) -> Iterator[PersonCounts]:
+        threads = self.resources.threads
+        with (
+            PartStore(self.layout, self.folder, self.resources.memory) as gathered,
+            ThreadPoolExecutor(threads) as pool,
+        ):
             for bundle in bundles:
                 gathered.add(bundle)
             if not gathered.is_empty:
                 yield from map_in_order(
-                    pool, threads, lambda number: self._counted(gathered.part(number)), range(self.layout.parts)
+                    pool,
+                    threads,
+                    lambda number: self._count_persons(gathered.read_part(number)),
+                    range(self.layout.parts),
                 )
 
-    def _counted(self, rows: Rows) -> Counted:
+    def _count_persons(self, rows: Rows) -> PersonCounts:
         codes, values = encode_batch_values(rows[PERSON])
         counts = np.bincount(codes, minlength=len(values) + 1)
         person_counts, missing = counts[:-1], int(counts[-1])
-        chosen = self._chosen(rows, codes) if ROW in rows and not missing else np.zeros(0, dtype=np.int64)
-        repeated = int((person_counts > self.rows.most).sum())
-        return Counted(int((person_counts > 0).sum()), repeated, int(person_counts.max(initial=0)), missing, chosen)
+        chosen_rows = self._choose_rows(rows, codes) if ROW in rows and not missing else np.zeros(0, dtype=np.int64)
+        repeated = int((person_counts > self.rows.max_rows).sum())
+        return PersonCounts(
+            int((person_counts > 0).sum()), repeated, int(person_counts.max(initial=0)), missing, chosen_rows
+        )
 
-    def _chosen(self, rows: Rows, codes: Codes) -> Places:
+    def _choose_rows(self, rows: Rows, codes: Codes) -> Places:
         """Of each person as many rows as are published: the first by place, then by word."""
         keys = [rows[ROW], rows[RANDOM_KEY]]
         if PLACE in rows and self.rows.one_row is not None:
             places = _convert_to_integers(rows[PLACE])
             keys += [
-                ~places if self.rows.one_row.which is RowChoice.LAST else places,
+                ~places if self.rows.one_row.choice is RowChoice.LAST else places,
                 rows[PLACE].is_null().to_numpy(False),
             ]
         order = np.lexsort([*keys, codes])
-        whose = codes[order].astype(np.int64)
-        firsts = np.searchsorted(whose, whose)
-        return np.asarray(rows[ROW][order[np.arange(len(whose)) - firsts < self.rows.most]])
+        person_codes = codes[order].astype(np.int64)
+        firsts = np.searchsorted(person_codes, person_codes)
+        return np.asarray(rows[ROW][order[np.arange(len(person_codes)) - firsts < self.rows.max_rows]])
 
 
-def check_identifier(column: str, people: Grouping, draws: Draws) -> None:
+def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> None:
     """Refuse a column that names people, and some of them again and again, where nobody asked to count their rows."""
-    named, repeated, largest, _ = people.count(1, draws)
-    if repeated > named * MANY_REPEATS:
+    value_count, repeated, largest, _ = grouping.count(1, draws)
+    if repeated > value_count * MANY_REPEATS:
         raise SchemaError(
-            f"identifier {column!r} repeats ({repeated:,} of its {named:,} values are on several rows, up to "
+            f"identifier {column!r} repeats ({repeated:,} of its {value_count:,} values are on several rows, up to "
             f"{largest:,}), as if persons had several rows: say that it tells whose row it is (--person {column} "
             f"instead of --identifier), or leave it out as a column that does not (--drop {column})."
         )

@@ -21,7 +21,7 @@ class PieceCounts:
 
 
 @dataclass(frozen=True)
-class Offset:
+class PieceOffset:
     """Where a piece stands, and how far it goes."""
 
     first_row: int
@@ -31,14 +31,14 @@ class Offset:
     ranks_after: Counts | None = None
 
 
-def compute_offsets(pieces: Iterable[PieceCounts], ranked: Sequence[int]) -> Iterator[Offset]:
+def compute_offsets(pieces: Iterable[PieceCounts], ranked_sizes: Sequence[int]) -> Iterator[PieceOffset]:
     """Add up the pieces in their order; records are ranked by the values of columns of these sizes, if by any."""
-    first_row, before = 0, np.zeros(sum(ranked), dtype=np.int64)
+    first_row, before = 0, np.zeros(sum(ranked_sizes), dtype=np.int64)
     for piece in pieces:
-        if not ranked:
-            yield Offset(first_row, piece.rows)
+        if not ranked_sizes:
+            yield PieceOffset(first_row, piece.rows)
         else:
-            after = before + np.concatenate(compute_margins(piece.counts.astype(np.int64), ranked))
-            yield Offset(first_row, piece.rows, before, after)
+            after = before + np.concatenate(compute_margins(piece.counts.astype(np.int64), ranked_sizes))
+            yield PieceOffset(first_row, piece.rows, before, after)
             before = after
         first_row += piece.rows

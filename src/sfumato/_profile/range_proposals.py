@@ -16,22 +16,22 @@ import numpy.typing as npt
 
 RANGES = 6
 """About how many ranges are proposed."""
-ORDINARY = (0.02, 0.98)
+ORDINARY_SHARES = (0.02, 0.98)
 """Between these shares of the records lie the values that the ranges are made for; the others go to the outer ones."""
 STEPS = (1, 2, 5, 10)
 MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 FIRST_DAY, LAST_DAY = datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)
 
 
-def round_numbers(numbers: npt.NDArray[np.float64], *, is_whole: bool) -> tuple[str, ...]:
+def propose_number_edges(numbers: npt.NDArray[np.float64], *, is_whole: bool) -> tuple[str, ...]:
     """Edges for numbers: from 0, or from below everything, to above everything; empty where there is nothing to cut."""
     finite = numbers[np.isfinite(numbers)]
-    low, high = map(float, np.quantile(finite, ORDINARY, method="nearest")) if len(finite) else (0.0, 0.0)
-    wanted = (high - low) / RANGES
-    if not 0 < wanted < math.inf:
+    low, high = map(float, np.quantile(finite, ORDINARY_SHARES, method="nearest")) if len(finite) else (0.0, 0.0)
+    width = (high - low) / RANGES
+    if not 0 < width < math.inf:
         return ()
-    power = max(math.floor(math.log10(wanted)), 0 if is_whole else -300)
-    step = next(step for step in STEPS if step * 10.0**power >= wanted or step == STEPS[-1])
+    power = max(math.floor(math.log10(width)), 0 if is_whole else -300)
+    step = next(step for step in STEPS if step * 10.0**power >= width or step == STEPS[-1])
     unit = Decimal(step).scaleb(power)
     # By their digits: 0.6 / 0.2 is below 3 in floating-point numbers, and 0.6 would be an edge.
     first, last = math.floor(Decimal(repr(low)) / unit) + 1, math.ceil(Decimal(repr(high)) / unit) - 1
@@ -39,9 +39,9 @@ def round_numbers(numbers: npt.NDArray[np.float64], *, is_whole: bool) -> tuple[
     return _join_edges("0" if numbers.min() >= 0 else "-inf", inner, "inf")
 
 
-def round_days(days: npt.NDArray[np.int64]) -> tuple[str, ...]:
+def propose_date_edges(days: npt.NDArray[np.int64]) -> tuple[str, ...]:
     """Edges for dates, given in days since 1970: firsts of months, between the turns of two centuries."""
-    low, high = (_convert_to_date(int(day)) for day in np.quantile(days, ORDINARY, method="nearest"))
+    low, high = (_convert_to_date(int(day)) for day in np.quantile(days, ORDINARY_SHARES, method="nearest"))
     months = [12 * day.year + day.month - 1 for day in (low, high)]
     step = next((step for step in MONTHS if step * RANGES >= months[1] - months[0]), MONTHS[-1])
     starts = range(months[0] // step * step + step, months[1] + 1, step)

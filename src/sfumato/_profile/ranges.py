@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes
 from sfumato._records.column_codes import encode_batch_values
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 from sfumato.errors import SchemaError
 
 
-def assign_bins(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
+def assign_bins(column: pa.Array, bins: Ranges, name: str) -> pa.DictionaryArray:
     """Put each value into its bin; a value outside all bins is refused."""
     codes, values = encode_batch_values(column)
     places = _find_bins(values, bins, name)
@@ -32,7 +32,7 @@ def assign_bins(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
 
 
-def _find_bins(values: pa.Array, bins: Bins, name: str) -> npt.NDArray[np.int64]:
+def _find_bins(values: pa.Array, bins: Ranges, name: str) -> npt.NDArray[np.int64]:
     """The bin of each distinct value; -1 outside, and for the missing value."""
     numbers, starts, end = _make_comparable(values, bins, name)
     places = np.searchsorted(starts, numbers, side="right") - 1
@@ -40,9 +40,9 @@ def _find_bins(values: pa.Array, bins: Bins, name: str) -> npt.NDArray[np.int64]
     return np.where(is_outside.astype(np.bool_), -1, places)
 
 
-def _make_comparable(values: pa.Array, bins: Bins, name: str) -> tuple[Codes, Codes, Any]:
+def _make_comparable(values: pa.Array, bins: Ranges, name: str) -> tuple[Codes, Codes, Any]:
     """The values, the starts of the bins and the end of the last, as numbers that compare exactly."""
-    edges: list[Any] = list(bins.values)
+    edges: list[Any] = list(bins.parsed_edges)
     kind = values.type
     if isinstance(edges[0], datetime.date) and (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
         edges = [_convert_edge(edge, kind) for edge in edges]

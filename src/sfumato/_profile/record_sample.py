@@ -13,12 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, RandomBits
-from sfumato._records.column_codes import RawColumn, Sensitive, TableColumn, convert_to_arrow, encode_batch_values
+from sfumato._records.column_codes import (
+    RawColumn,
+    SensitiveColumns,
+    TableColumn,
+    convert_to_arrow,
+    encode_batch_values,
+)
 
 MOST_RECORDS = 200_000
-SURELY = 8
+SAFETY_DEVIATIONS = 8
 """By so many standard deviations more records are taken than will be kept, so that enough of them are."""
-PURPOSE = "sample"
+SAMPLE_PURPOSE = "sample"
 
 
 @dataclass(frozen=True)
@@ -48,50 +54,50 @@ class Sampler:
     def __init__(self, schema: pa.Schema, expected: int | None = None) -> None:
         """Where it is known how many records come, hardly more of them are taken than will be kept."""
         self.schema = schema
-        self.most = MOST_RECORDS
-        self.below: np.uint64 | None = None
+        self.capacity = MOST_RECORDS
+        self.key_limit: np.uint64 | None = None
         """Records with words from here on are not among the smallest."""
-        if expected is not None and expected > 2 * self.most:
-            enough = self.most + SURELY * math.isqrt(self.most)
-            self.below = np.uint64(enough * (1 << 64) // expected)
-        self.taken: list[tuple[pa.RecordBatch, RandomBits]] = []
+        if expected is not None and expected > 2 * self.capacity:
+            enough = self.capacity + SAFETY_DEVIATIONS * math.isqrt(self.capacity)
+            self.key_limit = np.uint64(enough * (1 << 64) // expected)
+        self.batches: list[tuple[pa.RecordBatch, RandomBits]] = []
 
-    def add(self, batch: pa.RecordBatch, words: RandomBits) -> None:
+    def add(self, batch: pa.RecordBatch, random_keys: RandomBits) -> None:
         """Take the records of a batch that may be among the smallest, and let go of those that are not any more."""
-        if self.below is not None:
-            chosen = np.flatnonzero(words < self.below)
-            if len(chosen) < len(words):
-                batch, words = batch.take(convert_to_arrow(chosen)), words[chosen]
+        if self.key_limit is not None:
+            chosen = np.flatnonzero(random_keys < self.key_limit)
+            if len(chosen) < len(random_keys):
+                batch, random_keys = batch.take(convert_to_arrow(chosen)), random_keys[chosen]
         columns = list(map(_normalize_dictionary, batch.columns))
-        self.taken.append((pa.RecordBatch.from_arrays(columns, names=batch.schema.names), words))
-        if sum(len(batch_keys) for _, batch_keys in self.taken) > 2 * self.most:
+        self.batches.append((pa.RecordBatch.from_arrays(columns, names=batch.schema.names), random_keys))
+        if sum(len(batch_keys) for _, batch_keys in self.batches) > 2 * self.capacity:
             self._prune()
 
     def merge(self, other: Sampler) -> None:
         """Add what was collected elsewhere."""
-        for batch, random_keys in other.taken:
+        for batch, random_keys in other.batches:
             self.add(batch, random_keys)
 
-    def result(self) -> pa.Table:
+    def to_table(self) -> pa.Table:
         """The records, in the order of their words."""
-        if not any(len(random_keys) for _, random_keys in self.taken):
+        if not any(len(random_keys) for _, random_keys in self.batches):
             return self.schema.empty_table()
         self._prune()
-        ((batch, random_keys),) = self.taken
+        ((batch, random_keys),) = self.batches
         return pa.Table.from_batches([batch]).take(convert_to_arrow(np.argsort(random_keys, kind="stable")))
 
     def _prune(self) -> None:
-        random_keys = np.concatenate([batch_keys for _, batch_keys in self.taken])
-        table = pa.Table.from_batches([batch for batch, _ in self.taken]).unify_dictionaries().combine_chunks()
-        if len(random_keys) > self.most:
-            chosen = np.argpartition(random_keys, self.most - 1)[: self.most]
+        random_keys = np.concatenate([batch_keys for _, batch_keys in self.batches])
+        table = pa.Table.from_batches([batch for batch, _ in self.batches]).unify_dictionaries().combine_chunks()
+        if len(random_keys) > self.capacity:
+            chosen = np.argpartition(random_keys, self.capacity - 1)[: self.capacity]
             table, random_keys = table.take(convert_to_arrow(chosen)).combine_chunks(), random_keys[chosen]
-            self.below = random_keys.max()
+            self.key_limit = random_keys.max()
         (batch,) = table.to_batches()
-        self.taken = [(batch, random_keys)]
+        self.batches = [(batch, random_keys)]
 
 
-def encode_sample(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitive, total: int) -> Sample:
+def encode_sample(records: pa.Table, columns: Sequence[TableColumn], sensitive: SensitiveColumns, total: int) -> Sample:
     """The records as codes; a column of too many values to be numbered in the table is numbered here."""
     parts = {part.name for part in sensitive.parts}
     arrays = {name: records.column(name).combine_chunks() for name in records.column_names}

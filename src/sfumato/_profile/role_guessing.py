@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.cell_values import field_type
+from sfumato._core.cell_values import find_field_type
 from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.column_checks import explain_uniqueness
-from sfumato._profile.range_proposals import round_days, round_numbers
+from sfumato._profile.range_proposals import propose_date_edges, propose_number_edges
 from sfumato._profile.ranges import is_fractional
 from sfumato._profile.table_profile import ColumnProfile
 from sfumato._readers.csv_files import CsvSource
-from sfumato._readers.missing_markers import DOUBTFUL_MARKS, MARKS
+from sfumato._readers.missing_markers import DOUBTFUL_MARKERS, MISSING_MARKERS
 from sfumato._readers.open_table import open_source
-from sfumato._readers.read_options import AS_USUAL, POINT, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, POINT, ReadOptions
 from sfumato._readers.sources import Source
-from sfumato._readers.standard_input import MARK as STANDARD_INPUT
+from sfumato._readers.standard_input import STANDARD_INPUT
 from sfumato._readers.type_inference import OVERSIZED, has_decimal_commas
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
 from sfumato._request.schema import Role
@@ -47,7 +47,7 @@ PERSON = re.compile(
     "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|kvnr|nationalid|socialsecurity(number|no|nbr)?"
 )
 """Names, without what is between their letters, of columns that say whose row it is."""
-NAMING = re.compile(
+NAME_COLUMNS = re.compile(
     "(patient|person|subject|customer|client|employee|contact)?(name|firstname|lastname|surname|fullname|givenname"
     "|familyname|forename|maidenname|middlename|email|emailaddress|mail|phone|phonenumber|telephone|mobile|fax|address"
     "|street|streetaddress|passport|passportnumber|iban|licenseplate|ipaddress|url)"
@@ -92,7 +92,7 @@ class ColumnGuess:
     remarks: tuple[str, ...] = ()
     edges: tuple[str, ...] = ()
     """Round edges of ranges in which it could be published."""
-    repeats: bool = False
+    has_repeats: bool = False
     """Whether a value has several rows."""
     is_ordered: bool = False
     """Whether the rows of a person can be put in order by it: dates, times and whole numbers in which they differ."""
@@ -106,7 +106,7 @@ class ColumnGuess:
         """Whether ranges are proposed that hold unless somebody decides otherwise: days can be looked up elsewhere."""
         return self.is_time and bool(self.edges)
 
-    def remarked(self, *remarks: str) -> ColumnGuess:
+    def add_remarks(self, *remarks: str) -> ColumnGuess:
         """The same guess with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))
 
@@ -116,31 +116,33 @@ class TableGuess:
     """What all columns may be for, in the order of the table."""
 
     columns: tuple[ColumnGuess, ...]
-    missing: tuple[str, ...] = ()
+    missing_markers: tuple[str, ...] = ()
     """Marks for missing values that occur."""
-    doubtful: tuple[str, ...] = ()
+    doubtful_markers: tuple[str, ...] = ()
     """Texts that occur, and may be such marks."""
     decimal: str = POINT
     """A comma where texts are numbers with it."""
 
-    def with_telling(self, telling: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
+    def mark_predictive(self, predictive: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
         """The same, where some columns tell another: they are left out if that one is surely sensitive."""
         columns = []
         for column in self.columns:
-            if column.name not in telling or column.role is not Role.PUBLIC:
+            if column.name not in predictive or column.role is not Role.PUBLIC:
                 columns.append(column)
                 continue
             remark = f"tells {sensitive!r}, which no protection of that column hides"
-            marked = column.remarked(remark if is_sure else f"{remark}: leave it out if that one is sensitive")
-            columns.append(replace(marked, role=Role.DROPPED) if is_sure else marked)
+            remarked_column = column.add_remarks(
+                remark if is_sure else f"{remark}: leave it out if that one is sensitive"
+            )
+            columns.append(replace(remarked_column, role=Role.DROPPED) if is_sure else remarked_column)
         return replace(self, columns=tuple(columns))
 
-    def of(self, *roles: Role) -> tuple[ColumnGuess, ...]:
+    def select_roles(self, *roles: Role) -> tuple[ColumnGuess, ...]:
         """The columns that may have one of some roles."""
         return tuple(column for column in self.columns if column.role in roles)
 
 
-def guess_table(table: str | Path, *, read: ReadOptions = AS_USUAL) -> tuple[TableGuess, pa.Table]:
+def guess_table(table: str | Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS) -> tuple[TableGuess, pa.Table]:
     """Guess what the columns of a table are for, from its first rows, which are given back too.
 
     To open a CSV file is to read all of it, so it is opened once more at most: when it is known how it is to be read.
@@ -149,20 +151,21 @@ def guess_table(table: str | Path, *, read: ReadOptions = AS_USUAL) -> tuple[Tab
     rows = _read_first_rows(source)
     marks = {name: _find_marks(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
     present_marks = [
-        text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in column_marks for column_marks in marks.values())
+        text
+        for text in (*MISSING_MARKERS, *DOUBTFUL_MARKERS)
+        if any(text in column_marks for column_marks in marks.values())
     ]
-    missing = tuple(text for text in present_marks if text in MARKS)
+    missing = tuple(text for text in present_marks if text in MISSING_MARKERS)
     has_commas = isinstance(source, CsvSource) and any(_has_commas(column, missing) for column in rows.columns)
     decimal = "," if has_commas else POINT
     if missing or has_commas:
         source = _open_table(table, replace(read, missing=missing, decimal=decimal))
         rows = _read_first_rows(source)
-    columns_by_name = dict(
-        zip(rows.column_names, rows.columns, strict=True)
-    )  # looked up by name, a table takes its width each time
+    # Looked up by name, a table takes its width each time.
+    columns_by_name = dict(zip(rows.column_names, rows.columns, strict=True))
     guesses = [_guess(field.name, field.type, columns_by_name.get(field.name), marks) for field in source.schema]
     columns = _check_order_within_persons(_leave_out_rival_persons(guesses), rows)
-    doubtful = tuple(text for text in present_marks if text not in MARKS)
+    doubtful = tuple(text for text in present_marks if text not in MISSING_MARKERS)
     return TableGuess(columns, missing, doubtful, decimal), rows
 
 
@@ -185,10 +188,10 @@ def _read_first_rows(source: Source) -> pa.Table:
     names = source.schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
-    wanted = [name for name in names if _is_publishable(source.schema.field(name).type)]
+    publishable_names = [name for name in names if _is_publishable(source.schema.field(name).type)]
     batches, rows = [], 0
-    for batch in source.batches(wanted, BATCH_ROWS):
-        batches.append(pa.RecordBatch.from_arrays(list(map(decode_dictionary, batch.columns)), names=wanted))
+    for batch in source.read_batches(publishable_names, BATCH_ROWS):
+        batches.append(pa.RecordBatch.from_arrays(list(map(decode_dictionary, batch.columns)), names=publishable_names))
         rows += batch.num_rows
         if rows >= MOST_ROWS:
             break
@@ -198,14 +201,14 @@ def _read_first_rows(source: Source) -> pa.Table:
 
 
 def _is_publishable(kind: pa.DataType) -> bool:
-    return kind != OVERSIZED and field_type(kind) is not None
+    return kind != OVERSIZED and find_field_type(kind) is not None
 
 
 def _find_marks(column: pa.ChunkedArray) -> frozenset[str]:
     """The usual marks that a column of texts holds; nothing else of it is looked at."""
     if not pa.types.is_string(column.type):
         return frozenset()
-    usual = pa.array((*MARKS, *DOUBTFUL_MARKS))
+    usual = pa.array((*MISSING_MARKERS, *DOUBTFUL_MARKERS))
     return frozenset(usual.filter(pc.is_in(usual, column.unique())).to_pylist())
 
 
@@ -221,36 +224,39 @@ def _guess(
         return ColumnGuess(name, Role.DROPPED, (remark,))
     profile, rows = _profile(name, column), len(column)
     letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
-    is_kept = pa.types.is_string(kind) or pa.types.is_integer(kind)
+    is_discrete = pa.types.is_string(kind) or pa.types.is_integer(kind)
     guess = ColumnGuess(
         name,
         Role.PUBLIC,
         tuple(
-            f'"{mark}" {"is" if mark in MARKS else "may be"} a missing value' for mark in sorted(marks.get(name, ()))
+            f'"{mark}" {"is" if mark in MISSING_MARKERS else "may be"} a missing value'
+            for mark in sorted(marks.get(name, ()))
         ),
         _propose_edges(profile),
-        repeats=bool((profile.counts > 1).any()),
+        has_repeats=bool((profile.counts > 1).any()),
         is_ordered=pa.types.is_integer(kind) or pa.types.is_temporal(kind),
         is_time=pa.types.is_temporal(kind),
         may_be_sensitive=bool(SENSITIVE.search(name.lower())),
     )
-    if is_kept and len(profile.values) and PERSON.fullmatch(letters):
-        lacking = ("some rows have none, which have to be completed or removed",) if profile.missing else ()
-        return replace(guess.remarked(*lacking), role=Role.PERSON, edges=())
-    if NAMING.fullmatch(letters):
+    if is_discrete and len(profile.values) and PERSON.fullmatch(letters):
+        gap_remarks = ("some rows have none, which have to be completed or removed",) if profile.missing else ()
+        return replace(guess.add_remarks(*gap_remarks), role=Role.PERSON, edges=())
+    if NAME_COLUMNS.fullmatch(letters):
         return _mark_as_left_out(guess, "names people")
-    if is_kept and not guess.repeats and not profile.missing and rows > 1:
+    if is_discrete and not guess.has_repeats and not profile.missing and rows > 1:
         return _mark_as_left_out(guess, "no value occurs twice")
     if reasons := _list_reasons(profile, rows, has_edges=bool(guess.edges)):
-        is_person = is_kept and guess.repeats and not guess.edges and explain_uniqueness(profile, rows) is not None
-        return replace(guess.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
+        is_person = (
+            is_discrete and guess.has_repeats and not guess.edges and explain_uniqueness(profile, rows) is not None
+        )
+        return replace(guess.add_remarks(*reasons), role=Role.DROPPED, may_be_person=is_person)
     how = "published in ranges" if guess.is_ranged else "many different values: better in ranges"
-    return guess.remarked(f"{how}, see [bins] below") if guess.edges else guess
+    return guess.add_remarks(f"{how}, see [bins] below") if guess.edges else guess
 
 
 def _mark_as_left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
     """A column that names somebody: an identifier, unless its values repeat, which would be told of persons."""
-    return replace(guess.remarked(remark), role=Role.DROPPED if guess.repeats else Role.IDENTIFIER, edges=())
+    return replace(guess.add_remarks(remark), role=Role.DROPPED if guess.has_repeats else Role.IDENTIFIER, edges=())
 
 
 def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
@@ -266,10 +272,10 @@ def _propose_edges(profile: ColumnProfile) -> tuple[str, ...]:
         return ()
     if pa.types.is_integer(kind) or is_fractional(kind):
         numbers = pc.cast(profile.values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return round_numbers(np.repeat(numbers, profile.counts), is_whole=pa.types.is_integer(kind))
+        return propose_number_edges(np.repeat(numbers, profile.counts), is_whole=pa.types.is_integer(kind))
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         days = pc.cast(profile.values, pa.date32(), safe=False).cast(pa.int32()).to_numpy(zero_copy_only=False)
-        return round_days(np.repeat(days.astype(np.int64), profile.counts))
+        return propose_date_edges(np.repeat(days.astype(np.int64), profile.counts))
     return ()
 
 
@@ -311,5 +317,7 @@ def _check_order_within_persons(guesses: Sequence[ColumnGuess], rows: pa.Table) 
     if person is None or not ordered:
         return tuple(guesses)
     ends = rows.group_by(person).aggregate([(name, end) for name in ordered for end in ("min", "max")])
-    differ = {name for name in ordered if pc.any(pc.not_equal(ends[f"{name}_min"], ends[f"{name}_max"])).as_py()}
-    return tuple(replace(guess, is_ordered=guess.is_ordered and guess.name in differ) for guess in guesses)
+    varying_columns = {
+        name for name in ordered if pc.any(pc.not_equal(ends[f"{name}_min"], ends[f"{name}_max"])).as_py()
+    }
+    return tuple(replace(guess, is_ordered=guess.is_ordered and guess.name in varying_columns) for guess in guesses)

@@ -14,10 +14,10 @@ from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine, TablePiece
 from sfumato._engines.shuffle import ORDER
 from sfumato._profile.batch_preparation import Preparation
-from sfumato._profile.equivalence_classes import ClassSizeShares, Combinations, KnownWords
+from sfumato._profile.equivalence_classes import ClassSizeShares, ClassSizeSketch, HashCache
 from sfumato._profile.joint_counts import count_and_hash_columns
 from sfumato._profile.piece_offsets import PieceCounts
-from sfumato._profile.record_sample import PURPOSE, Sampler
+from sfumato._profile.record_sample import SAMPLE_PURPOSE, Sampler
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import convert_to_arrow, encode_batch_values
 from sfumato._request.schema import NullPolicy
@@ -47,16 +47,16 @@ class ColumnProfile:
     counts: Counts
     missing: int
     is_wide: bool
-    longest: int = 0
+    max_length: int = 0
     """How many characters the longest text has, also where there are too many to be here."""
     has_line_breaks: bool = False
     """Whether a text has one, also where there are too many to be here."""
 
-    def nearly_alone(self, rows: int = 1) -> int:
+    def count_nearly_unique(self, rows: int = 1) -> int:
         """How many records share their value with those of very few others, if a person has up to so many rows."""
         return int(self.counts[self.counts <= (FEW_RECORDS - 1) * rows].sum())
 
-    def alone(self, rows: int = 1) -> int:
+    def count_unique(self, rows: int = 1) -> int:
         """How many records have a value that may be of one person alone, if a person has up to so many rows."""
         return int(self.counts[self.counts <= rows].sum())
 
@@ -67,13 +67,13 @@ class Profile:
 
     rows: int
     columns: dict[str, ColumnProfile]
-    records: pa.Table
+    sample_table: pa.Table
     """Some records, or all of them if they are not many."""
-    alike: ClassSizeShares
+    class_sizes: ClassSizeShares
     """How many records are alone with their public columns."""
-    alike_before: ClassSizeShares | None
+    class_sizes_before: ClassSizeShares | None
     """The same before columns were put into bins, if any were."""
-    left_out: int = 0
+    dropped_rows: int = 0
     """How many rows of the table are not among them."""
     pieces: tuple[PieceCounts, ...] = ()
     """What each piece holds of what is sensitive: its values in canonical order, and the missing one."""
@@ -85,27 +85,27 @@ class Counting:
 
     schema: pa.Schema
     sensitive: str
-    parts: tuple[str, ...]
-    binned: tuple[str, ...]
+    sensitive_parts: tuple[str, ...]
+    binned_columns: tuple[str, ...]
     draws: Draws
-    expected: int | None = None
+    expected_rows: int | None = None
     """How many records come, where that is known."""
 
     @cached_property
     def salts(self) -> dict[str, np.uint64]:
         """For each public column what its values are hashed with."""
-        public = [name for name in self.schema.names if name not in (self.sensitive, *self.parts)]
-        return dict(zip(public, self.draws.stream("alike").words(0, len(public)), strict=True))
+        public = [name for name in self.schema.names if name not in (self.sensitive, *self.sensitive_parts)]
+        return dict(zip(public, self.draws.get_stream("alike").draw_bits(0, len(public)), strict=True))
 
     @cached_property
-    def words(self) -> dict[str, KnownWords]:
+    def hash_caches(self) -> dict[str, HashCache]:
         """For each public column the words of its values."""
-        return {name: KnownWords(salt) for name, salt in self.salts.items()}
+        return {name: HashCache(salt) for name, salt in self.salts.items()}
 
     @cached_property
-    def kept(self) -> list[str]:
+    def sampled_columns(self) -> list[str]:
         """The columns of the records that are kept."""
-        return [*self.salts, *(self.parts or [self.sensitive])]
+        return [*self.salts, *(self.sensitive_parts or [self.sensitive])]
 
 
 class Profiler:
@@ -113,38 +113,38 @@ class Profiler:
 
     def __init__(self, counting: Counting) -> None:
         self.counting = counting
-        self.read = 0
+        self.rows_read = 0
         """How many rows there were, those that were left out included."""
         self.rows = 0
-        schema, expected = counting.schema, counting.expected
-        self.counters = {name: _Counter(name, schema.field(name).type) for name in schema.names}
-        self.sampler = Sampler(pa.schema([schema.field(name) for name in counting.kept]), expected)
-        self.after, self.before = Combinations(expected), Combinations(expected)
+        schema, expected = counting.schema, counting.expected_rows
+        self.counters = {name: _ValueCounter(name, schema.field(name).type) for name in schema.names}
+        self.sampler = Sampler(pa.schema([schema.field(name) for name in counting.sampled_columns]), expected)
+        self.sketch_after, self.sketch_before = ClassSizeSketch(expected), ClassSizeSketch(expected)
         self.pieces: list[PieceCounts] = []
         """Those that were merged; by the places of the values in order of their first appearance."""
 
-    def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, words: RandomBits) -> None:
+    def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, random_keys: RandomBits) -> None:
         """Count a batch; `raw` has the same rows before they were prepared, and each has a word to be sampled by."""
-        value_hashes = self.counting.words
+        value_hashes = self.counting.hash_caches
         coded = {name: encode_batch_values(prepared.column(name)) for name in self.counters}
         public = {
             name: (codes, value_hashes[name](values)) for name, (codes, values) in coded.items() if name in value_hashes
         }
-        counts, hashes = count_and_hash_columns(public, len(words))
-        self.after.add(hashes)
+        counts, hashes = count_and_hash_columns(public, len(random_keys))
+        self.sketch_after.add(hashes)
         for name, counter in self.counters.items():
             codes, values = coded[name]
             counter.add(values, counts[name] if name in counts else np.bincount(codes, minlength=len(values) + 1))
-        if binned := [name for name in self.counting.binned if name in value_hashes]:
+        if binned := [name for name in self.counting.binned_columns if name in value_hashes]:
             raw_codes = {name: encode_batch_values(raw.column(name)) for name in binned}
             before = {name: (codes, value_hashes[name](values)) for name, (codes, values) in raw_codes.items()}
-            self.before.add(count_and_hash_columns({**public, **before}, len(words))[1])
-        self.sampler.add(prepared.select(self.counting.kept), words)
-        self.rows += len(words)
+            self.sketch_before.add(count_and_hash_columns({**public, **before}, len(random_keys))[1])
+        self.sampler.add(prepared.select(self.counting.sampled_columns), random_keys)
+        self.rows += len(random_keys)
 
     def merge(self, other: Profiler) -> None:
         """Add what was counted in the piece after those that were, or in several pieces."""
-        self.read += other.read
+        self.rows_read += other.rows_read
         self.rows += other.rows
         places = {name: counter.merge(other.counters[name]) for name, counter in self.counters.items()}
         mine, theirs = (profiler.counters[self.counting.sensitive] for profiler in (self, other))
@@ -154,27 +154,27 @@ class Profiler:
             piece_counts[where[: len(piece.counts)]] = piece.counts[: len(where)]
             self.pieces.append(PieceCounts(piece.rows, piece_counts))
         self.sampler.merge(other.sampler)
-        self.after.merge(other.after)
-        self.before.merge(other.before)
+        self.sketch_after.merge(other.sketch_after)
+        self.sketch_before.merge(other.sketch_before)
 
-    def result(self, rows_each: int = 1) -> Profile:
+    def build_profile(self, rows_each: int = 1) -> Profile:
         """The profile of all rows added; persons have up to so many rows each."""
-        columns = {name: entry.result() for name, entry in self.counters.items()}
-        has_bins = bool(set(self.counting.binned) & set(self.counting.salts))
-        before = self.before.result(self.rows, rows_each) if has_bins else None
-        after = self.after.result(self.rows, rows_each)
-        order = np.append(self.counters[self.counting.sensitive].order() + 1, 0)
+        columns = {name: entry.build_profile() for name, entry in self.counters.items()}
+        has_bins = bool(set(self.counting.binned_columns) & set(self.counting.salts))
+        before = self.sketch_before.compute_shares(self.rows, rows_each) if has_bins else None
+        after = self.sketch_after.compute_shares(self.rows, rows_each)
+        order = np.append(self.counters[self.counting.sensitive].sort_values() + 1, 0)
         pieces = tuple(
             PieceCounts(entry.rows, _pad_counts(entry.counts, len(order)).take(order)) for entry in self.pieces
         )
-        return Profile(self.rows, columns, self.sampler.result(), after, before, self.read - self.rows, pieces)
+        return Profile(self.rows, columns, self.sampler.to_table(), after, before, self.rows_read - self.rows, pieces)
 
 
 def _pad_counts(counts: Numbers, size: int) -> Numbers:
     return np.pad(counts, (0, max(size - len(counts), 0)))
 
 
-class _Counter:
+class _ValueCounter:
     """The values of one column in order of first appearance, after the missing value, with their counts."""
 
     def __init__(self, name: str, kind: pa.DataType) -> None:
@@ -182,9 +182,9 @@ class _Counter:
         self.values = pa.array([], type=kind)
         self.counts: Counts = np.zeros(1, dtype=np.int64)
         self.is_wide = False
-        self.bytes = self.longest = 0
+        self.text_bytes = self.max_length = 0
         self.has_line_breaks = False
-        self._last: tuple[pa.Array, Counts] | None = None
+        self._last_places: tuple[pa.Array, Counts] | None = None
         """The values that were added last, and their places, which never change: neighbours mostly list the same."""
 
     def add(self, values: pa.Array, counts: Counts) -> Counts:
@@ -195,63 +195,63 @@ class _Counter:
         """
         if not counts[:-1].all():
             values, counts = values.filter(convert_to_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
-        places = MISSING if self.is_wide else np.append(self._places(values), 0)
+        places = MISSING if self.is_wide else np.append(self._find_places(values), 0)
         if self.is_wide:  # perhaps since these
-            self._look(values)
-            self._last = None
+            self._inspect_texts(values)
+            self._last_places = None
             self.counts[0] += counts[-1]
             return MISSING
         self.counts[places] += counts
         return places
 
-    def merge(self, other: _Counter) -> Counts:
+    def merge(self, other: _ValueCounter) -> Counts:
         """Add what was counted elsewhere; returns the places of its values, that of the missing one last."""
         if other.is_wide:
             self._widen()
-            self.longest = max(self.longest, other.longest)
+            self.max_length = max(self.max_length, other.max_length)
             self.has_line_breaks |= other.has_line_breaks
         return self.add(other.values, np.roll(other.counts, -1))
 
     def _widen(self) -> None:
         """Count no values any more, because there are too many."""
-        self._look(self.values)
+        self._inspect_texts(self.values)
         self.is_wide = True
         self.values, self.counts = self.values[:0], self.counts[:1]
 
-    def _look(self, values: pa.Array) -> None:
+    def _inspect_texts(self, values: pa.Array) -> None:
         """Remember of texts what may forbid to publish them, for they are about to be forgotten."""
         if pa.types.is_string(values.type) and len(values):
-            self.longest = max(self.longest, pc.max(pc.utf8_length(values)).as_py())
+            self.max_length = max(self.max_length, pc.max(pc.utf8_length(values)).as_py())
             self.has_line_breaks |= pc.any(pc.match_substring_regex(values, LINE_BREAK)).as_py()
 
-    def _places(self, values: pa.Array) -> Counts:
+    def _find_places(self, values: pa.Array) -> Counts:
         """The places of distinct values; new ones get the next places."""
-        if self._last is None or not values.equals(self._last[0]):
-            self._last = values, self._new_places(values)
-        return self._last[1]
+        if self._last_places is None or not values.equals(self._last_places[0]):
+            self._last_places = values, self._add_places(values)
+        return self._last_places[1]
 
-    def _new_places(self, values: pa.Array) -> Counts:
+    def _add_places(self, values: pa.Array) -> Counts:
         value_places = pc.index_in(values, self.values) if len(self.values) else pa.nulls(len(values), pa.int32())
         is_new = value_places.is_null()
         fresh = values.filter(is_new)
         places: Counts = value_places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         places[is_new.to_numpy(zero_copy_only=False)] = len(self.values) + 1 + np.arange(len(fresh))
-        self.bytes += _count_text_bytes(fresh)
-        if len(self.values) + len(fresh) > MOST_VALUES or self.bytes > MOST_BYTES:
+        self.text_bytes += _count_text_bytes(fresh)
+        if len(self.values) + len(fresh) > MOST_VALUES or self.text_bytes > MOST_BYTES:
             self._widen()
         elif len(fresh):
             self.values = pa.concat_arrays([self.values, fresh])
             self.counts = np.append(self.counts, np.zeros(len(fresh), dtype=np.int64))
         return places
 
-    def order(self) -> Counts:
+    def sort_values(self) -> Counts:
         """The values in canonical order."""
         order: Counts = pc.sort_indices(self.values).to_numpy().astype(np.int64)
         return order
 
-    def result(self) -> ColumnProfile:
-        self._look(self.values)
-        order = self.order()
+    def build_profile(self) -> ColumnProfile:
+        self._inspect_texts(self.values)
+        order = self.sort_values()
         missing = int(self.counts[0])
         values = self.values.take(convert_to_arrow(order))
         return ColumnProfile(
@@ -261,7 +261,7 @@ class _Counter:
             self.counts[1:][order],
             missing,
             self.is_wide,
-            self.longest,
+            self.max_length,
             self.has_line_breaks,
         )
 
@@ -274,29 +274,29 @@ def _count_text_bytes(values: pa.Array) -> int:
 # ----------------------------------------------------------------------------------------------------- the whole table
 
 
-def profile(engine: Engine, source: Source, preparation: Preparation, draws: Draws) -> Profile:
+def profile_table(engine: Engine, source: Source, preparation: Preparation, draws: Draws) -> Profile:
     """The first pass: count the prepared rows of a table."""
-    schema, types = preparation.schema, preparation.types(source.schema)
-    parts = tuple(name for name in schema.sensitive_columns if name != schema.sensitive)
+    schema, types = preparation.schema, preparation.derive_types(source.schema)
+    parts = tuple(name for name in schema.sensitive_columns if name != schema.sensitive_name)
     expected = None if schema.nulls is NullPolicy.DROP else source.rows
-    counting = Counting(types, schema.sensitive, parts, tuple(schema.bins), draws, expected)
+    counting = Counting(types, schema.sensitive_name, parts, tuple(schema.ranges), draws, expected)
     whole = Profiler(counting)
-    for piece in engine.each(
-        partial(_profile_piece, counting, preparation), engine.pieces(source, preparation.columns)
+    for piece in engine.map_items(
+        partial(_profile_piece, counting, preparation), engine.split_source(source, preparation.columns)
     ):
         whole.merge(piece)
-        engine.progress("counting", whole.read, source.rows)
-    return whole.result(schema.person_rows.most)
+        engine.progress("counting", whole.rows_read, source.rows)
+    return whole.build_profile(schema.person_rows.max_rows)
 
 
 def _profile_piece(counting: Counting, preparation: Preparation, piece: TablePiece) -> Profiler:
     """Count one piece by itself."""
-    profiler, stream = Profiler(counting), counting.draws.stream(PURPOSE)
-    for batch, first in piece.batches(preparation.columns):
+    profiler, stream = Profiler(counting), counting.draws.get_stream(SAMPLE_PURPOSE)
+    for batch, first in piece.read_batches(preparation.columns):
         # A record has the word of its number before rows are left out, which no other piece has to be known for.
-        random_keys = convert_to_arrow(stream.words(first, batch.num_rows))
-        kept_batch = preparation.kept(batch.append_column(ORDER, random_keys))
-        prepared = preparation.with_compound(preparation.prepared(kept_batch))
+        random_keys = convert_to_arrow(stream.draw_bits(first, batch.num_rows))
+        kept_batch = preparation.filter_rows(batch.append_column(ORDER, random_keys))
+        prepared = preparation.append_compound(preparation.prepare_rows(kept_batch))
         profiler.add(prepared, kept_batch, kept_batch.column(ORDER).to_numpy())
-        profiler.read += batch.num_rows
+        profiler.rows_read += batch.num_rows
     return profiler

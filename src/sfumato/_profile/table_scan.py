@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sfumato._core.arrays import Counts, Numbers, Places
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine
-from sfumato._engines.scan_cache import KeptSource
+from sfumato._engines.scan_cache import CachedSource
 from sfumato._profile.batch_preparation import Preparation
 from sfumato._profile.column_checks import (
     check_lines,
@@ -24,17 +24,16 @@ from sfumato._profile.column_checks import (
 )
 from sfumato._profile.declared_domains import list_groups, make_typed_domain
 from sfumato._profile.equivalence_classes import Uniqueness, compute_unique_without
-from sfumato._profile.persons import Grouping, check_identifier
+from sfumato._profile.persons import PersonGrouping, check_identifier
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import Sample, encode_sample
-from sfumato._profile.table_profile import Profile
-from sfumato._profile.table_profile import profile as first_pass
+from sfumato._profile.table_profile import Profile, profile_table
 from sfumato._profile.table_warnings import list_warnings, warn_of_decimal_commas, warn_of_missing_markers
 from sfumato._readers.csv_files import CsvSource
 from sfumato._readers.sources import Source
-from sfumato._records.column_codes import Sensitive, TableColumn
+from sfumato._records.column_codes import SensitiveColumns, TableColumn
 from sfumato._request.histogram import Histogram
-from sfumato._request.person_rows import Persons
+from sfumato._request.person_rows import PersonCheck
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato._request.warnings import Notice
 
@@ -42,21 +41,21 @@ MOST_NAMED = 3
 """So many of the columns that make most records alone are named."""
 
 
-KEPT_SHARE = 4
+CACHE_SHARE = 4
 """One of so many parts of the memory may be taken by what was read, until it is needed again."""
 
 
 @dataclass(frozen=True)
-class Survey:
+class TableScan:
     """What the first pass found: secret."""
 
     source: Source
     """The rows that are published: those of the table, or of each person as many as were asked for."""
-    persons: Persons | None
+    persons: PersonCheck | None
     """How persons were checked; None where nothing tells them apart."""
     preparation: Preparation
     columns: tuple[TableColumn, ...]
-    sensitive: Sensitive
+    sensitive: SensitiveColumns
     histogram: Histogram
     pieces: tuple[PieceCounts, ...]
     """The histogram of each piece of the table."""
@@ -66,7 +65,7 @@ class Survey:
     notices: tuple[Notice, ...]
 
 
-def survey(  # noqa: PLR0913 - what is asked, and where it is read
+def scan_table(  # noqa: PLR0913 - what is asked, and where it is read
     schema: Schema,
     *,
     source: Source,
@@ -75,45 +74,47 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     draws: Draws,
     text: Sequence[str] = (),
     most_combinations: int = 0,
-    keeps: bool = False,
-) -> Survey:
+    is_cached: bool = False,
+) -> TableScan:
     """Read the table once: check it, and count its sensitive column; what was read may be kept for the second time."""
     schema.check_columns(source.schema.names)
-    names = schema.published(source.schema.names)
+    names = schema.select_published(source.schema.names)
     check_types(source.schema, names)
     is_csv, persons = isinstance(source, CsvSource), None
-    if schema.person is not None:
-        source, left_out = Grouping(engine, source, schema.person, folder).checked(schema.person_rows, draws)
-        persons = Persons.of(schema.person_rows, left_out, names)
+    if schema.person_column is not None:
+        source, left_out = PersonGrouping(engine, source, schema.person_column, folder).select_rows(
+            schema.person_rows, draws
+        )
+        persons = PersonCheck.of(schema.person_rows, left_out, names)
     else:
         for name in schema.identifiers:
-            check_identifier(name, Grouping(engine, source, name, folder), draws)
-    if keeps:
-        source = KeptSource(source, folder, engine.means(1).memory // KEPT_SHARE)
-    is_missing_told = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
+            check_identifier(name, PersonGrouping(engine, source, name, folder), draws)
+    if is_cached:
+        source = CachedSource(source, folder, engine.allot_resources(1).memory // CACHE_SHARE)
+    has_missing_group = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
     groups = {
-        name: list_groups(schema.hierarchies[name], level, with_missing=is_missing_told)
+        name: list_groups(schema.hierarchies[name], level, with_missing=has_missing_group)
         for name, level in schema.publish_at.items()
     }
     preparation = Preparation(schema, names, _make_declared_domains(schema, names, text), groups)
-    profile = first_pass(engine, source, preparation, draws)
+    profile = profile_table(engine, source, preparation, draws)
     check_rows(profile)
     if is_csv:
         check_lines(profile, schema)
     columns = decide_table_columns(profile, schema)
     sensitive = decide_sensitive_domain(profile, schema, columns, most_combinations)
-    histogram, pieces = _histogram(profile, schema, sensitive)
-    sample = encode_sample(profile.records, columns, sensitive, histogram.total)
+    histogram, pieces = _build_histogram(profile, schema, sensitive)
+    sample = encode_sample(profile.sample_table, columns, sensitive, histogram.total)
     uniqueness = Uniqueness(
-        profile.alike,
-        profile.alike_before,
-        compute_unique_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.most),
+        profile.class_sizes,
+        profile.class_sizes_before,
+        compute_unique_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.max_rows),
         sample.records,
     )
-    warnings = [*list_warnings(schema, profile.left_out, persons), *warn_of_missing_markers(profile)]
+    warnings = [*list_warnings(schema, profile.dropped_rows, persons), *warn_of_missing_markers(profile)]
     if is_csv:
         warnings += warn_of_decimal_commas(profile)
-    return Survey(
+    return TableScan(
         source, persons, preparation, columns, sensitive, histogram, pieces, sample, uniqueness, tuple(warnings)
     )
 
@@ -122,19 +123,20 @@ def _make_declared_domains(schema: Schema, names: Sequence[str], text: Sequence[
     """The declared domains, in their types; merging rare values does not change the type of the others."""
     domains = {}
     for name in (name for name in names if name in schema.domains):
-        merged = schema.merged.get(name)
+        merged = schema.merged_values.get(name)
         was_text = merged is not None and any(isinstance(value, str) for value in merged.values)
         domains[name] = make_typed_domain(name, schema.domains[name], is_text=was_text or name in text)
     return domains
 
 
-def _find_domain_places(profile: Profile, sensitive: Sensitive) -> Counts:
+def _find_domain_places(profile: Profile, sensitive: SensitiveColumns) -> Counts:
     """The place in the domain of each value that the profile counted, and of the missing value after them."""
-    counted = profile.columns[sensitive.name]
+    column_profile = profile.columns[sensitive.name]
     if len(sensitive.parts) > 1:
-        return np.append(sensitive.places_of_texts(counted.values.to_pylist()), 0)  # nothing of a compound is missing
+        # Nothing of a compound is missing.
+        return np.append(sensitive.find_places(column_profile.values.to_pylist()), 0)
     column = sensitive.parts[0]
-    places = pc.index_in(counted.values, column.values).to_numpy(zero_copy_only=False)
+    places = pc.index_in(column_profile.values, column.values).to_numpy(zero_copy_only=False)
     return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
 
 
@@ -144,15 +146,21 @@ def _sum_by_place(counts: Numbers, places: Places, size: int) -> Counts:
     return sums
 
 
-def _histogram(profile: Profile, schema: Schema, sensitive: Sensitive) -> tuple[Histogram, tuple[PieceCounts, ...]]:
+def _build_histogram(
+    profile: Profile, schema: Schema, sensitive: SensitiveColumns
+) -> tuple[Histogram, tuple[PieceCounts, ...]]:
     """How many records hold each value of the domain: in the whole table, and in each piece of it."""
-    counted, places, domain = profile.columns[sensitive.name], _find_domain_places(profile, sensitive), sensitive.domain
-    counts = _sum_by_place(np.append(counted.counts, counted.missing), places, len(domain))
+    column_profile, places, domain = (
+        profile.columns[sensitive.name],
+        _find_domain_places(profile, sensitive),
+        sensitive.domain,
+    )
+    counts = _sum_by_place(np.append(column_profile.counts, column_profile.missing), places, len(domain))
     pieces = []
     for piece in profile.pieces:
         value_counts = _sum_by_place(piece.counts, places, len(domain))
         pieces.append(PieceCounts(piece.rows, value_counts.astype(piece.counts.dtype)))
     axes = sensitive.sizes if sensitive.is_independent else ()
-    declared = schema.published_hierarchy(sensitive.name)
-    hierarchy = None if declared is None else declared.missing_last.with_values(domain)
+    declared = schema.get_published_hierarchy(sensitive.name)
+    hierarchy = None if declared is None else declared.canonical_hierarchy.replace_values(domain)
     return Histogram.of(domain, counts.tolist(), axes, hierarchy), tuple(pieces)

@@ -15,7 +15,7 @@ from sfumato._query.arrow_answers import Tabular
 from sfumato._query.estimate import Estimate
 from sfumato._query.intervals import DEFAULT_LEVEL, check_level
 from sfumato._query.notebook_html import render_answer
-from sfumato._query.parser.sensitive_queries import note_column, number_columns
+from sfumato._query.parser.sensitive_queries import list_number_columns, name_note_column
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError
 
@@ -31,17 +31,17 @@ class Answer(Tabular):
     method: str
     assumption: str
     note: str | None = None
-    estimated: int = 0
+    estimate_count: int = 0
     """How many numbers were estimated, before rows were chosen among."""
     is_simultaneous: bool = False
     """Whether the intervals shall hold together."""
-    adjusted: Mapping[str, str] = field(default_factory=dict)
+    adjusted_columns: Mapping[str, str] = field(default_factory=dict)
     """For each number that was also made consistent or calibrated, the column of the rows that holds the other one."""
     adjustment: str | None = None
     """How that was done."""
-    counted: str = "rows"
+    counted_unit: str = "rows"
     """What a count counts: people, or rows where a person may have several."""
-    lacking: str | None = None
+    absence_note: str | None = None
     """Which values were named and are not there, or that no record was meant; the note says it too."""
 
     def __repr__(self) -> str:
@@ -58,58 +58,63 @@ class Answer(Tabular):
         if name not in self.numbers:
             raise QueryError(f"{str(name)!r} is no number of the answer; it has {', '.join(self.numbers) or 'none'}.")
         names = tuple(column for column in self.names if column == name or column not in self.numbers)
-        shown = list_answer_rows(replace(self, names=names, numbers=(name,)), level)
-        return draw_forest_plot(shown, width, level=level, is_simultaneous=self.is_simultaneous)
+        answer_rows = list_answer_rows(replace(self, names=names, numbers=(name,)), level)
+        return draw_forest_plot(answer_rows, width, level=level, is_simultaneous=self.is_simultaneous)
 
-    def level_of_each(self, level: float) -> float:
+    def correct_level(self, level: float) -> float:
         """The level of each interval so that all hold together at a level: Bonferroni's, however they depend."""
         check_level(level)
-        return 1 - (1 - level) / max(self.estimated, 1) if self.is_simultaneous else level
+        return 1 - (1 - level) / max(self.estimate_count, 1) if self.is_simultaneous else level
 
-    def table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Any]]]:
+    def to_table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Any]]]:
         """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say.
 
         An adjusted number stands before the note: `n_consistent` or `n_calibrated`.
         """
-        own = self.level_of_each(level)
-        filled = {name: [row[name].filled(own) for row in self.rows] for name in self.numbers}
+        interval_level = self.correct_level(level)
+        number_rows = {name: [row[name].to_row(interval_level) for row in self.rows] for name in self.numbers}
         columns: list[str] = []
         for name in self.names:
-            columns += self.columns_of(name) if name in filled else [name]
-            if name in filled and any(cells[-1] for cells in filled[name]):
-                columns.append(note_column(name))
-        return columns, [self._row(number, columns, filled) for number in range(len(self.rows))]
+            columns += self.list_columns(name) if name in number_rows else [name]
+            if name in number_rows and any(cells[-1] for cells in number_rows[name]):
+                columns.append(name_note_column(name))
+        return columns, [self._make_row(number, columns, number_rows) for number in range(len(self.rows))]
 
-    def columns_of(self, number: str) -> list[str]:
+    def list_columns(self, number: str) -> list[str]:
         """The columns that hold numbers, for one of them: itself, its error and interval, and its adjusted one."""
-        return [*number_columns(number), *([self.adjusted[number]] if number in self.adjusted else [])]
+        return [
+            *list_number_columns(number),
+            *([self.adjusted_columns[number]] if number in self.adjusted_columns else []),
+        ]
 
-    def note_of(self, number: str) -> str:
+    def get_note_column(self, number: str) -> str:
         """The column that says what to beware of in one of the numbers."""
-        return note_column(number)
+        return name_note_column(number)
 
-    def _row(self, number: int, columns: list[str], filled: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Any]:
+    def _make_row(
+        self, number: int, columns: list[str], number_rows: Mapping[str, list[tuple[Any, ...]]]
+    ) -> dict[str, Any]:
         cells: dict[str, Any] = dict(self.rows[number])
-        for name, lines in filled.items():
-            cells.update(zip([*number_columns(name), note_column(name)], lines[number], strict=True))
+        for name, lines in number_rows.items():
+            cells.update(zip([*list_number_columns(name), name_note_column(name)], lines[number], strict=True))
         return {name: cells[name] for name in columns}
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """The table of the answer for Arrow."""
-        columns, rows = self.table(level)
-        numbers = {name for number in self.numbers for name in self.columns_of(number)}
+        columns, rows = self.to_table(level)
+        numbers = {name for number in self.numbers for name in self.list_columns(number)}
         return pa.table(
             {name: pa.array([row[name] for row in rows], pa.float64() if name in numbers else None) for name in columns}
         )
 
-    def only(self) -> Estimate:
+    def get_estimate(self) -> Estimate:
         """The estimate of an answer that has one row and one number."""
         ((name,), (row,)) = self.numbers, self.rows
         estimate: Estimate = row[name]
-        return estimate.beware(self.lacking)
+        return estimate.add_note(self.absence_note)
 
-    def with_lacking(self, told: str | None) -> Answer:
+    def add_absence_note(self, sentence: str | None) -> Answer:
         """The answer with what is said of values that were named and are not there."""
-        if told is None:
+        if sentence is None:
             return self
-        return replace(self, note=" ".join(filter(None, [told, self.note])), lacking=told)
+        return replace(self, note=" ".join(filter(None, [sentence, self.note])), absence_note=sentence)

@@ -15,11 +15,11 @@ from sfumato._figures.number_cells import NO_NUMBER, UNKNOWN, NumberCell
 if TYPE_CHECKING:  # an answer shows itself by its sheet
     from sfumato._query.answer import Answer
 
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
-class SheetColumn:
+class AnswerColumn:
     """A column: cells of a number, or texts."""
 
     heading: str
@@ -30,59 +30,67 @@ class SheetColumn:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class AnswerTable:
     """What is looked at."""
 
-    columns: tuple[SheetColumn, ...]
+    columns: tuple[AnswerColumn, ...]
     footnotes: tuple[str, ...]
     remarks: tuple[str, ...]
     """What the cells mean, and how they were made."""
-    adjusted: frozenset[str] = frozenset()
+    adjusted_columns: frozenset[str] = frozenset()
     """The columns of texts that are numbers all the same."""
 
     @classmethod
-    def of(cls, answer: Answer, level: float, most: int | None = None) -> Sheet:
+    def of(cls, answer: Answer, level: float, max_rows: int | None = None) -> AnswerTable:
         """The first rows of an answer, or all of them."""
-        rows, own = answer.rows[:most], answer.level_of_each(level)
-        shared, marked = _split_footnotes(answer, own, rows)
+        rows, interval_level = answer.rows[:max_rows], answer.correct_level(level)
+        shared_notes, footnote_numbers = _split_footnotes(answer, interval_level, rows)
         columns = []
         for name in answer.names:
             if name not in answer.numbers:
-                columns.append(SheetColumn(name, tuple(display(row[name]) for row in rows)))
+                columns.append(AnswerColumn(name, tuple(display(row[name]) for row in rows)))
                 continue
             marks = [
-                " ".join(str(marked[note]).translate(RAISED) for note in row[name].notes(own) if note in marked)
+                " ".join(
+                    str(footnote_numbers[note]).translate(SUPERSCRIPTS)
+                    for note in row[name].list_notes(interval_level)
+                    if note in footnote_numbers
+                )
                 for row in rows
             ]
-            columns.append(SheetColumn(name, (), tuple(row[name].cell(own) for row in rows), tuple(marks)))
-            if name in answer.adjusted:
-                other = answer.adjusted[name]
-                other_cells = (NumberCell.of(row[other], row[name].standard_error) for row in rows)
-                columns.append(SheetColumn(other, tuple(item.value for item in other_cells)))
-        numbered = [f"{str(number).translate(RAISED)} {note}" for note, number in marked.items()]
+            columns.append(
+                AnswerColumn(name, (), tuple(row[name].to_cell(interval_level) for row in rows), tuple(marks))
+            )
+            if name in answer.adjusted_columns:
+                adjusted_name = answer.adjusted_columns[name]
+                other_cells = (NumberCell.of(row[adjusted_name], row[name].standard_error) for row in rows)
+                columns.append(AnswerColumn(adjusted_name, tuple(item.value for item in other_cells)))
+        numbered_notes = [f"{str(number).translate(SUPERSCRIPTS)} {note}" for note, number in footnote_numbers.items()]
         cells = [cell for item in columns for cell in item.cells]
         remarks = (*_list_legend(cells, level), *_describe_method(answer))
-        return cls(tuple(columns), (*shared, *numbered), remarks, frozenset(answer.adjusted.values()))
+        return cls(
+            tuple(columns), (*shared_notes, *numbered_notes), remarks, frozenset(answer.adjusted_columns.values())
+        )
 
 
 def _split_footnotes(answer: Answer, level: float, rows: Sequence[Any]) -> tuple[list[str], dict[str, int]]:
     """What is said once of a column, because all of its cells have it; and the other notes with their numbers."""
     shared_notes: list[str] = []
-    marked: dict[str, int] = {}
+    footnote_numbers: dict[str, int] = {}
     for name in answer.numbers:
-        cell_notes = [row[name].notes(level) for row in rows]
-        everywhere = set(cell_notes[0]).intersection(*cell_notes) if cell_notes else set()
+        cell_notes = [row[name].list_notes(level) for row in rows]
+        common_notes = set(cell_notes[0]).intersection(*cell_notes) if cell_notes else set()
         shared_notes += [
             f"{name}: {note}"
             for note in dict.fromkeys(note for notes in cell_notes for note in notes)
-            if note in everywhere
+            if note in common_notes
         ]
-        rest = dict.fromkeys(note for notes in cell_notes for note in notes if note not in everywhere)
-        marked |= {
-            note: len(marked) + place
-            for place, note in enumerate((unmarked for unmarked in rest if unmarked not in marked), 1)
+        rest = dict.fromkeys(note for notes in cell_notes for note in notes if note not in common_notes)
+        footnote_numbers |= {
+            note: len(footnote_numbers) + place
+            for place, note in enumerate((unmarked for unmarked in rest if unmarked not in footnote_numbers), 1)
         }
-    return shared_notes, marked
+    return shared_notes, footnote_numbers
 
 
 def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
@@ -101,8 +109,8 @@ def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
 def _describe_method(answer: Answer) -> list[str]:
     """How the numbers were made, and of what."""
     sentences = [answer.method]
-    if answer.counted == "rows":
+    if answer.counted_unit == "rows":
         sentences.append("counts are of rows, of which a person may have several")
     if answer.adjustment:
-        sentences.append(f"{', '.join(answer.adjusted.values())}: {answer.adjustment}")
+        sentences.append(f"{', '.join(answer.adjusted_columns.values())}: {answer.adjustment}")
     return sentences

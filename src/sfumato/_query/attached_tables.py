@@ -28,16 +28,16 @@ def read_attached_table(name: str, table: Any) -> pa.Table:
         try:
             source = open_source(table, Path(folder) / "stream")
             names = source.schema.names
-            batches = list(source.batches(names, BATCH_ROWS))
-            read = pa.Table.from_batches(batches, batches[0].schema if batches else source.schema)
+            batches = list(source.read_batches(names, BATCH_ROWS))
+            arrow_table = pa.Table.from_batches(batches, batches[0].schema if batches else source.schema)
         except SfumatoError as error:
             raise QueryError(f"the table {name!r} cannot be attached: {error}") from error
         if len({column_name.lower() for column_name in names}) != len(names):
             raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
         if isinstance(table, str | Path):
-            return read
+            return arrow_table
         # What is mapped from a file is copied, which gives back its place on the disk.
-        return pa.Table.from_batches(read.to_batches(), read.schema).combine_chunks()
+        return pa.Table.from_batches(arrow_table.to_batches(), arrow_table.schema).combine_chunks()
 
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:

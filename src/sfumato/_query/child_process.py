@@ -22,20 +22,20 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from sfumato._query.answering import Asker
+from sfumato._query.answering import QueryRunner
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Outcome, Progress, stream_answers
 from sfumato._query.connection import OpenRelease
-from sfumato._query.consistent_answers import make_adjusting
+from sfumato._query.consistent_answers import make_adjuster
 from sfumato._query.query_limits import DEFAULT_SECONDS, Limits
 from sfumato._query.release import Release
 from sfumato.errors import QueryError
 
 GRACE = 1.0
 """How many seconds a question has to stop by itself."""
-LONG = 60.0
+MAX_WAIT = 60.0
 """How many seconds to wait at once."""
-START = "fork" if sys.platform == "linux" else "spawn"
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 """A copy of this process is there at once; where that is not safe, a new one loads everything again."""
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
@@ -45,16 +45,16 @@ BEGUN, ENDED, ANSWERED, FAILED = "begun", "ended", "answered", "failed"
 
 
 @dataclass(frozen=True)
-class Asking:
+class QueryJob:
     """Everything that is asked of a release, as it can be given to another process."""
 
     release: Release
     questions: tuple[str, ...]
     is_batch: bool
     method: str | None = None
-    attach: Mapping[str, Path] = field(default_factory=dict)
-    simultaneous: bool = False
-    consistent: bool = False
+    attached_paths: Mapping[str, Path] = field(default_factory=dict)
+    is_simultaneous: bool = False
+    is_consistent: bool = False
     totals: Sequence[Any] = ()
     timeout: float = DEFAULT_SECONDS
     folder: Path = field(init=False)
@@ -68,38 +68,38 @@ class Asking:
         """What each question may take."""
         return Limits(self.timeout)
 
-    def asker(self) -> Asker:
+    def make_runner(self) -> QueryRunner:
         """Who asks, with the attached tables read."""
-        return Asker(
+        return QueryRunner(
             OpenRelease(self.release.manifest, self.folder),
-            {name: read_attached_table(name, path) for name, path in self.attach.items()},
+            {name: read_attached_table(name, path) for name, path in self.attached_paths.items()},
             self.limits,
             self.method,
-            self.simultaneous,
-            make_adjusting(consistent=self.consistent, totals=self.totals),
+            self.is_simultaneous,
+            make_adjuster(consistent=self.is_consistent, totals=self.totals),
         )
 
 
-def ask_apart(asking: Asking, progress: Progress = lambda done, total: None) -> list[Outcome]:
+def ask_in_child(job: QueryJob, progress: Progress = lambda done, total: None) -> list[Outcome]:
     """Answer every question, in their order; one that is not answered in time gives its error.
 
     A question that does not stop when its time is over is ended with its process, and another one goes on.
     """
     outcomes: dict[int, Outcome] = {}
-    progress(0, len(asking.questions))
-    while len(outcomes) < len(asking.questions):
-        waiting = [number for number in range(len(asking.questions)) if number not in outcomes]
-        for at, answer in _receive_answers(asking, [asking.questions[number] for number in waiting]):
-            outcomes[waiting[at]] = answer
-            progress(len(outcomes), len(asking.questions))
-    return [outcomes[number] for number in range(len(asking.questions))]
+    progress(0, len(job.questions))
+    while len(outcomes) < len(job.questions):
+        open_numbers = [number for number in range(len(job.questions)) if number not in outcomes]
+        for position, answer in _receive_answers(job, [job.questions[number] for number in open_numbers]):
+            outcomes[open_numbers[position]] = answer
+            progress(len(outcomes), len(job.questions))
+    return [outcomes[number] for number in range(len(job.questions))]
 
 
-def _receive_answers(asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
+def _receive_answers(job: QueryJob, questions: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
     """Answers as they come from one child; the last is an error, where a question ends the child."""
-    context: Any = multiprocessing.get_context(START)
+    context: Any = multiprocessing.get_context(START_METHOD)
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_ask, args=(asking, questions, theirs), daemon=True)
+    child = context.Process(target=_ask, args=(job, questions, theirs), daemon=True)
     try:
         with _defer_interrupts(), warnings.catch_warnings():
             # Python warns of threads that are not copied. Those of numpy and Arrow are made anew in a copy, by their
@@ -107,7 +107,7 @@ def _receive_answers(asking: Asking, questions: Sequence[str]) -> Iterator[tuple
             warnings.simplefilter("ignore", DeprecationWarning)
             child.start()
         theirs.close()
-        yield from _read_answers(ours, asking, len(questions))
+        yield from _read_answers(ours, job, len(questions))
     finally:
         if child.pid is not None:
             child.kill()
@@ -121,9 +121,9 @@ def _defer_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
         yield
         return
-    came: list[int] = []
+    pending_signals: list[int] = []
     handlers = {
-        signal_number: signal.signal(signal_number, lambda number, _: came.append(number))
+        signal_number: signal.signal(signal_number, lambda number, _: pending_signals.append(number))
         for signal_number in INTERRUPTS
     }
     try:
@@ -131,38 +131,40 @@ def _defer_interrupts() -> Iterator[None]:
     finally:
         for signal_number, handler in handlers.items():
             signal.signal(signal_number, handler)
-        for number in came:
+        for number in pending_signals:
             signal.raise_signal(number)
 
 
-def _read_answers(child: Connection, asking: Asking, missing: int) -> Iterator[tuple[int, Outcome]]:
+def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Iterator[tuple[int, Outcome]]:
     """Answers as a child tells them, until none is missing or a question has ended it."""
-    current_question, ends = None, math.inf
-    while missing:
-        while not child.poll(min(max(ends - time.monotonic(), 0.0), LONG)):
-            if time.monotonic() >= ends and current_question is not None:
-                yield current_question, asking.limits.too_long
+    current_question, deadline = None, math.inf
+    while missing_count:
+        while not child.poll(min(max(deadline - time.monotonic(), 0.0), MAX_WAIT)):
+            if time.monotonic() >= deadline and current_question is not None:
+                yield current_question, job.limits.timeout_error
                 return
         try:
-            word, number, content = child.recv()
+            event, number, content = child.recv()
         except EOFError:
-            lost = QueryError("the question was ended from outside, perhaps because memory is full; ask for less.")
+            lost_error = QueryError(
+                "the question was ended from outside, perhaps because memory is full; ask for less."
+            )
             if current_question is None:
-                raise lost from None
-            yield current_question, lost
+                raise lost_error from None
+            yield current_question, lost_error
             return
-        if word == FAILED:
+        if event == FAILED:
             raise content
-        if word == BEGUN:
-            current_question, ends = number, time.monotonic() + asking.timeout + GRACE
-        elif word == ENDED:
-            ends = math.inf  # what is left is to hand over the answer
+        if event == BEGUN:
+            current_question, deadline = number, time.monotonic() + job.timeout + GRACE
+        elif event == ENDED:
+            deadline = math.inf  # what is left is to hand over the answer
         else:
-            current_question, missing = None, missing - 1
+            current_question, missing_count = None, missing_count - 1
             yield number, content
 
 
-def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
+def _ask(job: QueryJob, questions: Sequence[str], parent: Connection) -> None:
     """Ask, in the child, and tell the parent."""
     gc.freeze()  # what the parent holds is not ours to put away: its threads are not here
     for signal_number in (signal.SIGINT, signal.SIGHUP):  # the parent hears of them too, and ends its child
@@ -170,13 +172,15 @@ def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    def begins(number: int) -> None:
+    def report_begin(number: int) -> None:
         parent.send((BEGUN, number, None))
 
     try:
-        asker = asking.asker()
+        runner = job.make_runner()
         for number, answer in (
-            stream_answers(asker, questions, begins) if asking.is_batch else _answer_single(asker, questions, begins)
+            stream_answers(runner, questions, report_begin)
+            if job.is_batch
+            else _answer_single(runner, questions, report_begin)
         ):
             parent.send((ENDED, number, None))
             parent.send((ANSWERED, number, answer))
@@ -185,12 +189,12 @@ def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
 
 
 def _answer_single(
-    asker: Asker, questions: Sequence[str], begins: Callable[[int], None]
+    runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None]
 ) -> Iterator[tuple[int, Outcome]]:
     """The answer of a question that is no batch: its error is the error of the whole."""
     for number, sql in enumerate(questions):
-        begins(number)
-        yield number, asker.ask(sql)
+        on_begin(number)
+        yield number, runner.ask(sql)
 
 
 def _end_with_parent() -> None:

@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from sfumato._core.cell_values import display, split_value
 from sfumato._query.duckdb_errors import explain_error
-from sfumato._query.impossible_literals import Unheard
+from sfumato._query.impossible_literals import AbsentValue
 from sfumato._query.query_limits import Clock, Limits
 from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError, ReleaseFormatError
 
 BATCH_ROWS = 1 << 17
-MOMENT = 0.05
+RETRY_SECONDS = 0.05
 """How long to wait before stopping once more what did not stop."""
 OUT_OF_MEMORY = "Out of Memory"
 LARGEST_PART = 1 << 28
@@ -36,44 +36,44 @@ class Session:
     manifest: Manifest
     folder: Path
     connection: duckdb.DuckDBPyConnection
-    attached: Mapping[str, pa.Table] = field(default_factory=dict)
+    attached_tables: Mapping[str, pa.Table] = field(default_factory=dict)
     """By their names in small letters."""
     clock: Clock = field(default_factory=Clock)
-    parts: list[pa.Table] = field(default_factory=list)
+    subquery_tables: list[pa.Table] = field(default_factory=list)
     """What subqueries gave."""
-    kept: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
     """What was worked out of the whole release, for all questions to it."""
-    unheard: list[Unheard] = field(default_factory=list)
+    absent_values: list[AbsentValue] = field(default_factory=list)
     """Values that the question names and that are not there."""
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, as Python values."""
-        table = self.table(sql)
+        table = self.fetch_table(sql)
         try:
             return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         except ValueError as error:
             raise QueryError("an answer has times finer than a microsecond; cast them to TIMESTAMP.") from error
 
-    def table(self, sql: str) -> pa.Table:
+    def fetch_table(self, sql: str) -> pa.Table:
         """All rows of a statement."""
-        with self.complaining():
+        with self.explain_errors():
             return self.connection.sql(sql).to_arrow_table()
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def fetch_batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a statement, some at a time."""
-        with self.complaining():
+        with self.explain_errors():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
-    def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_cached_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement about all records, which is run once for all questions."""
-        if sql not in self.kept:
-            self.kept[sql] = self.rows(sql)
-        cached_rows: list[tuple[Any, ...]] = self.kept[sql]
+        if sql not in self.cache:
+            self.cache[sql] = self.fetch_rows(sql)
+        cached_rows: list[tuple[Any, ...]] = self.cache[sql]
         return cached_rows
 
-    def part(self, sql: str) -> pa.Table:
+    def fetch_subquery(self, sql: str) -> pa.Table:
         """All rows of a subquery, which are kept: so there must not be too many."""
-        with self.complaining():
+        with self.explain_errors():
             reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
             batches, size = [], 0
             for batch in reader:
@@ -87,23 +87,25 @@ class Session:
             return pa.Table.from_batches(batches, reader.schema)
 
     @property
-    def longest(self) -> int:
+    def longest_text(self) -> int:
         """How many bytes the longest text of any table has; looked up once for the release."""
-        if "longest" not in self.kept:
+        if "longest" not in self.cache:
             values = [part for value in self.manifest.domain for part in split_value(value)]
-            values += [group for level in self.manifest.groups.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
-            self.kept["longest"] = max(self._longest(TABLE), *(len(display(value).encode()) for value in values))
-        return max(int(self.kept["longest"]), *map(self._longest, self.attached), 0)
+            values += [group for level in self.manifest.upper_levels.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
+            self.cache["longest"] = max(
+                self._measure_longest_text(TABLE), *(len(display(value).encode()) for value in values)
+            )
+        return max(int(self.cache["longest"]), *map(self._measure_longest_text, self.attached_tables), 0)
 
-    def _longest(self, table: str) -> int:
-        kinds = self.columns(f"SELECT * FROM {quote_name(table)}")
+    def _measure_longest_text(self, table: str) -> int:
+        kinds = self.describe_columns(f"SELECT * FROM {quote_name(table)}")
         texts = [f"MAX(STRLEN({quote_name(name)}))" for name, kind in kinds.items() if kind == "VARCHAR"]
-        (lengths,) = self.rows(f"SELECT 0, {', '.join(texts)} FROM {quote_name(table)}" if texts else "SELECT 0")
+        (lengths,) = self.fetch_rows(f"SELECT 0, {', '.join(texts)} FROM {quote_name(table)}" if texts else "SELECT 0")
         return max(length or 0 for length in lengths)
 
-    def columns(self, sql: str) -> dict[str, str]:
+    def describe_columns(self, sql: str) -> dict[str, str]:
         """The columns that a statement would have, and their types; nothing is run."""
-        with self.complaining():
+        with self.explain_errors():
             relation = self.connection.sql(sql)
             return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
@@ -112,7 +114,7 @@ class Session:
         self.connection.register(name, table)
 
     @contextmanager
-    def complaining(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """What goes wrong becomes a sentence for whoever asked."""
         try:
             self.clock.check()
@@ -120,10 +122,10 @@ class Session:
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as error:
             # Through a reader of Arrow, DuckDB can only say what happened in words.
             message, limits = (str(error).splitlines() or ["no memory is left"])[0], self.clock.limits
-            if isinstance(error, duckdb.InterruptException) or self.clock.left <= 0:
-                raise limits.too_long from error
+            if isinstance(error, duckdb.InterruptException) or self.clock.seconds_left <= 0:
+                raise limits.timeout_error from error
             if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in message:
-                raise limits.too_much from error
+                raise limits.memory_error from error
             raise QueryError(explain_error(message)) from error
         except UnicodeDecodeError as error:  # DuckDB quotes the bytes of a text that is none
             message = "the release holds a text that is none; get it again from its publisher."
@@ -137,23 +139,25 @@ class OpenRelease:
     manifest: Manifest
     folder: Path
     _connections: dict[str, duckdb.DuckDBPyConnection] = field(default_factory=dict, repr=False)
-    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @contextmanager
-    def session(self, attached: Mapping[str, pa.Table] | None = None, clock: Clock | None = None) -> Iterator[Session]:
+    def open_session(
+        self, attached: Mapping[str, pa.Table] | None = None, clock: Clock | None = None
+    ) -> Iterator[Session]:
         """A session for one question: a cursor of its own, with its own tables."""
         clock, tables = clock or Clock(), {name.lower(): table for name, table in (attached or {}).items()}
         limits = clock.limits
         with self._lock:
             if limits.memory not in self._connections:
-                paths = self.manifest.paths(self.folder)
-                self._connections[limits.memory] = open_connection(paths, self.manifest.public, limits)
+                paths = self.manifest.list_data_paths(self.folder)
+                self._connections[limits.memory] = open_connection(paths, self.manifest.public_columns, limits)
             cursor = self._connections[limits.memory].cursor()
         with cursor as connection:
             for name, table in tables.items():
                 connection.register(name, table)
-            session = Session(self.manifest, self.folder, connection, tables, clock, kept=self._kept)
+            session = Session(self.manifest, self.folder, connection, tables, clock, cache=self._cache)
             with _stop_on_timeout(session):
                 yield session
 
@@ -176,8 +180,8 @@ def open_connection(data: Sequence[Path], public: tuple[str, ...], limits: Limit
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
-        shown = ", ".join(map(quote_name, public))
-        connection.execute(f"CREATE VIEW {TABLE} AS SELECT {shown} FROM {RECORDS}")
+        public_columns = ", ".join(map(quote_name, public))
+        connection.execute(f"CREATE VIEW {TABLE} AS SELECT {public_columns} FROM {RECORDS}")
     except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of a name that is none
         connection.close()
         raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
@@ -190,10 +194,10 @@ def _stop_on_timeout(session: Session) -> Iterator[None]:
     is_done = threading.Event()
 
     def stop() -> None:
-        left = session.clock.left
-        while not is_done.wait(max(left, MOMENT)):
+        seconds_left = session.clock.seconds_left
+        while not is_done.wait(max(seconds_left, RETRY_SECONDS)):
             session.connection.interrupt()
-            left = 0.0
+            seconds_left = 0.0
 
     watch = threading.Thread(target=stop, daemon=True)
     watch.start()

@@ -18,8 +18,8 @@ from sfumato._query.consistency.known_totals import TOTAL, KnownTotals, read_tot
 from sfumato._query.estimate import Estimate
 from sfumato._query.parser.column_names import is_of_answer, make_answer_column
 from sfumato._query.query_plan.computed_columns import add_columns, is_number
-from sfumato._query.query_plan.estimated_rows import Bench, EstimateRows
-from sfumato._query.query_plan.record_selects import RecordsBlock
+from sfumato._query.query_plan.estimated_rows import EstimateRows, PlanContext
+from sfumato._query.query_plan.record_selects import RecordSelect
 from sfumato._query.query_plan.select_steps import Ending
 from sfumato._records.tally import Key, make_group_key
 from sfumato.errors import QueryError
@@ -41,26 +41,26 @@ class _CountedPart:
     group: Key
 
     @property
-    def certain(self) -> float:
+    def certain_count(self) -> float:
         """How many records are in it for certain, where not all of it is known."""
         return 0.0 if self.estimate.is_exact else max(0.0, self.estimate.bounds.low)
 
     def split(self) -> tuple[_CountedPart, _CountedPart]:
         """What is certain, and the rest of it, which cannot be negative either."""
-        certain_part, rest = Estimate.exact(self.certain), self.estimate.scaled(1.0, -self.certain)
+        certain_part, rest = Estimate.exact(self.certain_count), self.estimate.scale(1.0, -self.certain_count)
         return replace(self, estimate=certain_part), replace(self, estimate=rest)
 
 
 @dataclass(frozen=True)
-class Adjusting:
+class CountAdjuster:
     """How to adjust the counts of an answer, and to which totals of the analyst."""
 
     adjustment: Adjustment
     totals: tuple[KnownTotals, ...] = ()
 
-    def find_counts(self, block: RecordsBlock, ending: Ending) -> dict[str, str]:
+    def find_counts(self, block: RecordSelect, ending: Ending) -> dict[str, str]:
         """The names of the numbers to adjust, which are every COUNT(*), with what we call their columns."""
-        if block.sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
+        if block.grouping_sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
             raise QueryError(NOT_ADJUSTED)
         count_columns = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
         if not count_columns:
@@ -68,7 +68,7 @@ class Adjusting:
         return count_columns
 
     def add_adjusted(
-        self, bench: Bench, block: RecordsBlock, rows: EstimateRows, ending: Ending
+        self, context: PlanContext, block: RecordSelect, rows: EstimateRows, ending: Ending
     ) -> tuple[EstimateRows, Ending, dict[str, str]]:
         """All rows, before they are chosen among, each with its adjusted count, which becomes one more output.
 
@@ -76,26 +76,26 @@ class Adjusting:
         """
         counts = self.find_counts(block, ending)
         values = {name: tree for name, tree in ending.outputs if not is_number(tree, rows)}
-        shown = add_columns(bench, rows, {f"value {name}": tree for name, tree in values.items()}).table
-        columns = [shown.column(f"value {name}").to_pylist() for name in values]
-        keys = [make_group_key([column[line] for column in columns]) for line in range(shown.num_rows)]
-        groups, (column, *_) = block.estimator.public_groups(), counts.values()
-        cells = zip(keys, bench.shown(rows, column), block.cells, strict=True)
-        parts = [_CountedPart(key, estimate, cell.public) for key, estimate, cell in cells]
+        value_table = add_columns(context, rows, {f"value {name}": tree for name, tree in values.items()}).table
+        columns = [value_table.column(f"value {name}").to_pylist() for name in values]
+        keys = [make_group_key([column[line] for column in columns]) for line in range(value_table.num_rows)]
+        groups, (column, *_) = block.estimator.count_public_groups(), counts.values()
+        cells = zip(keys, context.read_column(rows, column), block.cells, strict=True)
+        parts = [_CountedPart(key, estimate, cell.public_key) for key, estimate, cell in cells]
         parts += [_CountedPart(None, group.rest, key) for key, group in groups.items() if group.rest is not None]
-        named = {tree.name: name for name, tree in values.items() if is_of_answer(tree)}
+        names_by_column = {tree.name: name for name, tree in values.items() if is_of_answer(tree)}
         public = [
-            named.get(f"k{at}", group.sql)
-            for at, group in enumerate(block.estimator.question.groups)
+            names_by_column.get(f"k{position}", group.sql)
+            for position, group in enumerate(block.estimator.question.groups)
             if not group.is_sensitive
         ]
-        records = {key: group.records for key, group in groups.items()}
-        numbers = self._numbers(tuple(values), tuple(public), parts, records)[: len(keys)]
-        rows = bench.with_plain(rows, {ADJUSTED: pa.array(numbers, pa.float64())})
+        records = {key: group.record_count for key, group in groups.items()}
+        numbers = self._compute_numbers(tuple(values), tuple(public), parts, records)[: len(keys)]
+        rows = context.append_values(rows, {ADJUSTED: pa.array(numbers, pa.float64())})
         ending = replace(ending, outputs=(*ending.outputs, (ADJUSTED, make_answer_column(ADJUSTED))))
-        return rows, ending, {name: self.adjustment.column(name) for name in counts}
+        return rows, ending, {name: self.adjustment.name_column(name) for name in counts}
 
-    def _numbers(
+    def _compute_numbers(
         self,
         columns: tuple[str, ...],
         public: tuple[str, ...],
@@ -113,11 +113,11 @@ class Adjusting:
             [part.group for part in split],
             records,
         )
-        adjusted_numbers = cells.adjusted(self.adjustment, self.totals)[: len(parts)].tolist()
-        return [number + part.certain for number, part in zip(adjusted_numbers, parts, strict=True)]
+        adjusted_numbers = cells.adjust(self.adjustment, self.totals)[: len(parts)].tolist()
+        return [number + part.certain_count for number, part in zip(adjusted_numbers, parts, strict=True)]
 
 
-def make_adjusting(*, consistent: bool, totals: Sequence[Any]) -> Adjusting | None:
+def make_adjuster(*, consistent: bool, totals: Sequence[Any]) -> CountAdjuster | None:
     """What is asked for: no negative numbers, known totals (files or tables), both or nothing."""
     if isinstance(totals, str | Path):
         raise QueryError("give a list of totals, such as totals=['known.csv'].")
@@ -129,7 +129,7 @@ def make_adjusting(*, consistent: bool, totals: Sequence[Any]) -> Adjusting | No
     )
     if not consistent and not known_totals:
         return None
-    return Adjusting(CONSISTENT if consistent else CALIBRATED, known_totals)
+    return CountAdjuster(CONSISTENT if consistent else CALIBRATED, known_totals)
 
 
 def _read_totals_table(source: Any, name: str) -> KnownTotals:
@@ -143,13 +143,13 @@ def _read_totals_table(source: Any, name: str) -> KnownTotals:
         key = tuple(_format_value(row[column]) for column in columns)
         if key in lines:
             raise QueryError(f"{name} has two rows with the same values; write one total for them.")
-        lines[key] = _number(row, name)
+        lines[key] = _parse_total(row, name)
     if not lines:
         raise QueryError(f"{name} has no row; write one for each total that is known.")
     return KnownTotals(columns, lines, name)
 
 
-def _number(row: Mapping[str, Any], name: str) -> float:
+def _parse_total(row: Mapping[str, Any], name: str) -> float:
     try:
         total = float(row[TOTAL])
     except (TypeError, ValueError):

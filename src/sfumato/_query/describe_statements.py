@@ -14,13 +14,13 @@ from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 from sfumato.errors import QueryError
 
 AS_PUBLISHED = "as it was published"
 MOST_RANGES = 12
 """The ranges of a column are named up to this many, else the first two and the last."""
-ASKED = (
+PROTECTED_NOTE = (
     "of a protected column it is not known which values records hold, only about how often: count them with GROUP BY."
 )
 
@@ -33,24 +33,24 @@ def list_askable_columns(manifest: Manifest) -> list[tuple[str, str, str]]:
     """
     protected = [
         (name, kind, _describe_role("protected", name, manifest))
-        for name, kind in zip(manifest.sensitive, manifest.types, strict=True)
+        for name, kind in zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True)
     ]
     askable_columns = []
     for field in manifest.fields:
-        if field.name in manifest.public:
+        if field.name in manifest.public_columns:
             askable_columns.append((field.name, field.type, _describe_role("public", field.name, manifest)))
-        elif own := [column_name for column_name in protected if column_name[0] == field.name] or protected:
-            protected = [column_name for column_name in protected if column_name not in own]
-            askable_columns += own
+        elif own_columns := [column_name for column_name in protected if column_name[0] == field.name] or protected:
+            protected = [column_name for column_name in protected if column_name not in own_columns]
+            askable_columns += own_columns
     return [*askable_columns, *protected]
 
 
 def _describe_role(role: str, name: str, manifest: Manifest) -> str:
-    if edges := manifest.bins.get(name):
-        labels = Bins(edges).labels
-        shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
-        return f"{role}, in {', '.join(shown)}"
-    level = manifest.published_at.get(name)
+    if edges := manifest.ranges.get(name):
+        labels = Ranges(edges).labels
+        shown_labels = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
+        return f"{role}, in {', '.join(shown_labels)}"
+    level = manifest.published_levels.get(name)
     return f"{role}, at the level {level}" if level else role
 
 
@@ -67,31 +67,31 @@ def answer_description(tree: Tree, session: Session) -> Answer:
         if str(tree.name).upper() not in ("TABLES", "ALL TABLES"):
             raise QueryError("SHOW TABLES names the tables, and DESCRIBE release the columns.")
         return _make_answer(
-            [{"table": name, "rows": _count_rows(name, session)} for name in (TABLE, *session.attached)]
+            [{"table": name, "rows": _count_rows(name, session)} for name in (TABLE, *session.attached_tables)]
         )
-    named = tree.this
-    if not isinstance(named, exp.Table):
+    table = tree.this
+    if not isinstance(table, exp.Table):
         raise QueryError(
             "describe a table by its name, such as DESCRIBE release; a query shows its columns with LIMIT 1."
         )
-    public_queries.check_table(named, session)
-    name = named.name.lower()
-    described = _describe_columns(name, session)
+    public_queries.check_table(table, session)
+    name = table.name.lower()
+    columns = _describe_columns(name, session)
     if isinstance(tree, exp.Describe):
-        return _make_answer(described)
+        return _make_answer(columns)
     return _make_answer(
-        [{**column, **_summarize_column(name, column, session)} for column in described],
-        ASKED if name == TABLE else None,
+        [{**column, **_summarize_column(name, column, session)} for column in columns],
+        PROTECTED_NOTE if name == TABLE else None,
     )
 
 
 def _make_answer(rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Answer:
     names = tuple(rows[0]) if rows else ("column",)
-    return Answer(names, (), tuple(rows), AS_PUBLISHED, EXACT_ASSUMPTION, note, counted=f"{names[0]}s")
+    return Answer(names, (), tuple(rows), AS_PUBLISHED, EXACT_ASSUMPTION, note, counted_unit=f"{names[0]}s")
 
 
 def _count_rows(name: str, session: Session) -> int:
-    ((row_count,),) = session.rows(f"SELECT COUNT(*) FROM {quote_name(name)}")
+    ((row_count,),) = session.fetch_rows(f"SELECT COUNT(*) FROM {quote_name(name)}")
     return int(row_count)
 
 
@@ -101,19 +101,22 @@ def _describe_columns(name: str, session: Session) -> list[dict[str, Any]]:
             dict(zip(("column", "type", "role"), column, strict=True))
             for column in list_askable_columns(session.manifest)
         ]
-    kinds = session.columns(f"SELECT * FROM {quote_name(name)}")
+    kinds = session.describe_columns(f"SELECT * FROM {quote_name(name)}")
     return [{"column": column, "type": kind.lower(), "role": "attached"} for column, kind in kinds.items()]
 
 
 def _summarize_column(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
     """What is known exactly of a public column; of a protected one, how many values it may have."""
-    if name == TABLE and column["column"] not in session.manifest.public:
-        number = session.manifest.sensitive.index(column["column"])
-        values = dict.fromkeys(session.manifest.naming.part(number).to_pylist())
+    if name == TABLE and column["column"] not in session.manifest.public_columns:
+        number = session.manifest.sensitive_columns.index(column["column"])
+        values = dict.fromkeys(session.manifest.naming.make_part_domain(number).to_pylist())
         return {"least": None, "largest": None, "different": len(values), "missing": None}
-    own = quote_name(column["column"])
-    aggregates = f"MIN({own})::VARCHAR, MAX({own})::VARCHAR, COUNT(DISTINCT {own}), COUNT(*) - COUNT({own})"
-    ((least, largest, different, missing),) = session.rows(f"SELECT {aggregates} FROM {quote_name(name)}")
+    column_sql = quote_name(column["column"])
+    aggregates = (
+        f"MIN({column_sql})::VARCHAR, MAX({column_sql})::VARCHAR, COUNT(DISTINCT {column_sql}), COUNT(*) - "
+        f"COUNT({column_sql})"
+    )
+    ((least, largest, different, missing),) = session.fetch_rows(f"SELECT {aggregates} FROM {quote_name(name)}")
     return {"least": least, "largest": largest, "different": different, "missing": missing}
 
 

@@ -25,7 +25,7 @@ from sfumato._query.intervals import (
     compute_quantile,
     compute_standard_errors,
 )
-from sfumato._query.notebook_html import estimate_html, render_estimates
+from sfumato._query.notebook_html import render_estimate, render_estimates
 from sfumato._query.scalar_functions import Function
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError
@@ -35,7 +35,7 @@ EXACT_METHOD = "exact count"
 EXACT_ASSUMPTION = "none: what is published tells it for certain"
 BELOW_ZERO = "below zero by chance"
 """Beside an estimate of a number that cannot be negative."""
-NOTHING = "no record satisfies the condition on the public columns; check how their values are spelt."
+NO_RECORDS = "no record satisfies the condition on the public columns; check how their values are spelt."
 COLUMNS = ("n", "n_se", "n_low", "n_high", "n_note")
 """What a number is called that nobody named."""
 NO_END = "the number may be zero at this level, and the function has no end there"
@@ -64,7 +64,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class ScaledEstimate:
     """A number that is a known factor times an estimate, plus a known number."""
 
     inner: Estimate
@@ -78,7 +78,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class TransformedEstimate:
     """A function of an estimate."""
 
     inner: Estimate
@@ -86,7 +86,7 @@ class Image:
 
     def interval(self, level: float) -> Interval:
         """What the function makes of the interval of the estimate."""
-        return Interval(*self.function.image(*self.inner.interval(level)))
+        return Interval(*self.function.map_interval(*self.inner.interval(level)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Crossing:
     """
 
     points: tuple[float, ...]
-    above: tuple[float, ...]
+    excesses: tuple[float, ...]
     errors: tuple[float, ...]
     is_coarse: bool = False
     """Whether a point stands for all values between it and the one before."""
@@ -109,10 +109,10 @@ class Crossing:
         Where the number is t, the estimate at t is not far below zero, and that at the point before not far above it;
         each fails with half of what the level leaves. Source: Woodruff 1952, for a band of tests.
         """
-        reach = compute_quantile(level)
+        half_width = compute_quantile(level)
         bands = [
-            (crossing - reach * error, crossing + reach * error)
-            for crossing, error in zip(self.above, self.errors, strict=True)
+            (crossing - half_width * error, crossing + half_width * error)
+            for crossing, error in zip(self.excesses, self.errors, strict=True)
         ]
         end = len(self.points) - 1
         first = next((number for number, (_, high) in enumerate(bands) if high >= 0), end)
@@ -162,20 +162,28 @@ class Estimate(Tabular):
     moments: Moments = field(repr=False)
     note: str | None = None
     """Why something is not given, or what to beware of."""
-    derived: Scaled | Image | Crossing | Ratio | None = field(default=None, repr=False)
+    origin: ScaledEstimate | TransformedEstimate | Crossing | Ratio | None = field(default=None, repr=False)
     """How it comes from other estimates, where that tells the interval."""
-    made: str | None = field(default=None, repr=False)
+    derivation: str | None = field(default=None, repr=False)
     """How it is made from counts, where it is none; the method says so too."""
 
     @classmethod
     def of(
-        cls, moments: Moments, method: str, assumption: str, note: str | None = None, made: str | None = None
+        cls, moments: Moments, method: str, assumption: str, note: str | None = None, derivation: str | None = None
     ) -> Estimate:
         """The estimate of moments of one number, with the standard error at the nearest possible one."""
         (value,), (error,) = moments.value.tolist(), compute_standard_errors(moments).tolist()
-        method_label = method if made is None else f"{method}; {made}"
+        method_label = method if derivation is None else f"{method}; {derivation}"
         (full_note,) = _add_negative_notes(moments, [note])
-        return cls(value, None if math.isnan(error) else error, method_label, assumption, moments, full_note, made=made)
+        return cls(
+            value,
+            None if math.isnan(error) else error,
+            method_label,
+            assumption,
+            moments,
+            full_note,
+            derivation=derivation,
+        )
 
     @classmethod
     def exact(cls, count: float) -> Estimate:
@@ -190,35 +198,35 @@ class Estimate(Tabular):
         return cls(math.nan, None, EXACT_METHOD, EXACT_ASSUMPTION, nothing, note)
 
     def __str__(self) -> str:
-        return self.cell().text
+        return self.to_cell().text
 
     def __repr__(self) -> str:
         return f"Estimate({self}{f': {escape_unprintable(self.note)}' if self.note else ''})"
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        return estimate_html(self)
+        return render_estimate(self)
 
-    def cell(self, level: float = DEFAULT_LEVEL) -> NumberCell:
+    def to_cell(self, level: float = DEFAULT_LEVEL) -> NumberCell:
         """The number as people read it, with its error and interval."""
         ends = self.interval(level) if self.has_interval else None
-        centre = None if self.moments.unbiased is None else float(self.moments.centre[0])
+        centre = None if self.moments.unbiased_value is None else float(self.moments.centre[0])
         return NumberCell.of(self.value, self.standard_error, ends, centre)
 
-    def notes(self, level: float = DEFAULT_LEVEL) -> tuple[str, ...]:
+    def list_notes(self, level: float = DEFAULT_LEVEL) -> tuple[str, ...]:
         """What to beware of, each for itself."""
         note = self.note or ""
-        own = note.removesuffix(BELOW_ZERO).removesuffix("; ")
-        may_open = self.has_interval and self.derived is not None  # by a ratio; others need not be looked at
+        own_note = note.removesuffix(BELOW_ZERO).removesuffix("; ")
+        may_open = self.has_interval and self.origin is not None  # by a ratio; others need not be looked at
         is_open = may_open and not all(map(math.isfinite, self.interval(level)))
-        why = (
+        reason = (
             NO_END
-            if isinstance(self.derived, Image) and not isinstance(self.derived.inner.derived, Ratio)
+            if isinstance(self.origin, TransformedEstimate) and not isinstance(self.origin.inner.origin, Ratio)
             else NO_INTERVAL
         )
-        return tuple(filter(None, (own, BELOW_ZERO if note != own else "", why if is_open else "")))
+        return tuple(filter(None, (own_note, BELOW_ZERO if note != own_note else "", reason if is_open else "")))
 
-    def filled(self, level: float = DEFAULT_LEVEL) -> tuple[Any, ...]:
+    def to_row(self, level: float = DEFAULT_LEVEL) -> tuple[Any, ...]:
         """The number, its error, its interval and what to beware of; None where nothing is known."""
         value = None if math.isnan(self.value) else self.value
         ends = self.interval(level) if self.has_interval else (math.nan, math.nan)
@@ -227,14 +235,14 @@ class Estimate(Tabular):
             value,
             self.standard_error if self.has_interval else None,
             *finite_ends,
-            "; ".join(self.notes(level)) or None,
+            "; ".join(self.list_notes(level)) or None,
         )
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """One row: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
-        *numbers, note = self.filled(level)
-        named = {name: pa.array([number], pa.float64()) for name, number in zip(COLUMNS, numbers, strict=False)}
-        return pa.table(named | ({} if note is None else {COLUMNS[-1]: pa.array([note])}))
+        *numbers, note = self.to_row(level)
+        columns = {name: pa.array([number], pa.float64()) for name, number in zip(COLUMNS, numbers, strict=False)}
+        return pa.table(columns | ({} if note is None else {COLUMNS[-1]: pa.array([note])}))
 
     @property
     def is_exact(self) -> bool:
@@ -258,11 +266,11 @@ class Estimate(Tabular):
             return None
         return self.note.removesuffix(BELOW_ZERO).removesuffix("; ") or None
 
-    def beware(self, note: str | None) -> Estimate:
+    def add_note(self, note: str | None) -> Estimate:
         """The estimate with something more to beware of."""
         return self if note is None else replace(self, note=_join_notes(note, self.note))
 
-    def scaled(self, factor: float, shift: float) -> Estimate:
+    def scale(self, factor: float, shift: float) -> Estimate:
         """A known factor times this estimate, plus a known number."""
         if (factor, shift) == (1.0, 0.0):
             return self
@@ -271,22 +279,27 @@ class Estimate(Tabular):
         variance = None if error is None else error**2
         least, most = sorted(factor * end + shift for end in self.bounds)
         moments = Moments.of(value, variance, 0.0, most, least)
-        if self.moments.unbiased is not None:
-            moments = replace(moments, unbiased=factor * self.moments.unbiased + shift)
+        if self.moments.unbiased_value is not None:
+            moments = replace(moments, unbiased_value=factor * self.moments.unbiased_value + shift)
         (note,) = _add_negative_notes(moments, [self.lasting_note])
         return replace(
-            self, value=value, standard_error=error, moments=moments, note=note, derived=Scaled(self, factor, shift)
+            self,
+            value=value,
+            standard_error=error,
+            moments=moments,
+            note=note,
+            origin=ScaledEstimate(self, factor, shift),
         )
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
         """All numbers that a test at this level would not reject, and those within one standard error."""
         if self.standard_error is None:
             raise QueryError(f"the method {self.method!r} tells no error here, so there is no interval.")
-        if self.derived is None:
+        if self.origin is None:
             (low,), (high,) = (ends.tolist() for ends in compute_intervals(self.moments, level))
             return Interval(low, high)
         least, most = self.bounds
-        low, high = (min(max(end, least), most) for end in self.derived.interval(level))
+        low, high = (min(max(end, least), most) for end in self.origin.interval(level))
         (from_low,), (to_high,) = compute_one_error_interval(self.moments, level)
         return Interval(min(low, float(from_low)), max(high, float(to_high)))
 
@@ -300,7 +313,7 @@ class Estimates(Sequence[Estimate], Tabular):
     assumption: str
     note: str | None = None
     """What to beware of, beside every estimate."""
-    empty: Mask | None = None
+    is_empty: Mask | None = None
     """Which queries have conditions that no record satisfies."""
 
     def __repr__(self) -> str:
@@ -325,7 +338,7 @@ class Estimates(Sequence[Estimate], Tabular):
         if isinstance(number, slice):
             return [self[place] for place in range(*number.indices(len(self)))]
         if self.is_exact[number]:
-            return Estimate.exact(float(self.moments.value[number])).beware(self.notes[number])
+            return Estimate.exact(float(self.moments.value[number])).add_note(self.notes[number])
         return Estimate.of(self.moments.take(np.array([number])), self.method, self.assumption, self.notes[number])
 
     @cached_property
@@ -336,10 +349,10 @@ class Estimates(Sequence[Estimate], Tabular):
     @cached_property
     def notes(self) -> list[str | None]:
         """What to beware of, beside each estimate."""
-        pairs = zip(self.is_exact.tolist(), self.moments.noted, strict=True)
+        pairs = zip(self.is_exact.tolist(), self.moments.all_notes, strict=True)
         all_notes = _add_negative_notes(self.moments, [None if exact else self.note or note for exact, note in pairs])
-        for number in np.flatnonzero(self.empty).tolist() if self.empty is not None else ():
-            all_notes[number] = _join_notes(NOTHING, all_notes[number])
+        for number in np.flatnonzero(self.is_empty).tolist() if self.is_empty is not None else ():
+            all_notes[number] = _join_notes(NO_RECORDS, all_notes[number])
         return all_notes
 
     @property
@@ -359,10 +372,10 @@ class Estimates(Sequence[Estimate], Tabular):
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """A row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
         numbers = (self.value, self.standard_error, *self.interval(level))
-        named = {
+        columns = {
             name: pa.array(numbers_column, from_pandas=True)
             for name, numbers_column in zip(COLUMNS, numbers, strict=False)
         }
         if any(self.notes):
-            named[COLUMNS[-1]] = pa.array(self.notes, type=pa.string())
-        return pa.table(named)
+            columns[COLUMNS[-1]] = pa.array(self.notes, type=pa.string())
+        return pa.table(columns)

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato._core.arrays import Counts, Floats
 
-FEW = 10.0
+FEW_EXPECTED_HITS = 10.0
 """Expected hits from other values below which the exact law is inverted: known beforehand, so no outcome decides it."""
 MOST_HITS = 512
 """From so many on the score is as good, and the law of every count would fill the memory: it has their square."""
@@ -33,7 +33,7 @@ FINENESS = 16
 """How many counts to a standard deviation of the hits are gone through, where not all are."""
 REACH = 5.0
 """Standard deviations beyond which a number of hits is not looked for."""
-UNHEARD = 1e-12
+NEGLIGIBLE_CHANCE = 1e-12
 """A chance that is taken for none, being no larger than what rounding leaves."""
 EQUAL_DIGITS = 10
 """Ratios that agree in so many are equal: rounding does not decide between outcomes that are mirrored."""
@@ -48,94 +48,98 @@ def invert_hits(chances: Floats, rows: Counts, hits: Counts, level: float) -> tu
     all_ends = np.empty((2, len(rows)))
     tops = FIRST_HITS << np.maximum(np.ceil(np.log2((hits + 1) / FIRST_HITS)), 0).astype(np.int64)
     keys = np.stack([*chances, _select_row_numbers(rows, chances[0]), tops])
-    laws, groups = np.unique(keys, axis=1, return_inverse=True)
+    distributions, groups = np.unique(keys, axis=1, return_inverse=True)
     order = np.argsort(groups, kind="stable")
-    starts = np.searchsorted(groups[order], np.arange(laws.shape[1]))
-    for (wanted, other, node, top), mine in zip(laws.T.tolist(), np.split(order, starts[1:]), strict=True):
-        ends = find_accepted_counts(HitLaw(wanted, other, int(node)), int(top), level)
+    starts = np.searchsorted(groups[order], np.arange(distributions.shape[1]))
+    for (wanted_chance, other_chance, node, top), positions in zip(
+        distributions.T.tolist(), np.split(order, starts[1:]), strict=True
+    ):
+        ends = find_accepted_counts(HitDistribution(wanted_chance, other_chance, int(node)), int(top), level)
         # The same number of hits is expected of a smaller count among more rows.
-        fewer = (rows[mine] - node) * other / (wanted - other)
-        all_ends[:, mine] = ends[:, np.minimum(hits[mine], ends.shape[1] - 1)] - fewer
+        fewer = (rows[positions] - node) * other_chance / (wanted_chance - other_chance)
+        all_ends[:, positions] = ends[:, np.minimum(hits[positions], ends.shape[1] - 1)] - fewer
     return all_ends[0], all_ends[1]
 
 
-def _select_row_numbers(rows: Counts, wanted: Floats) -> Counts:
+def _select_row_numbers(rows: Counts, wanted_chances: Floats) -> Counts:
     """The numbers of rows whose laws stand for those of others: all that are small, then at a constant ratio."""
-    ratio = np.log1p(np.minimum(SPACING / wanted, WIDEST_SPACING))
+    ratio = np.log1p(np.minimum(SPACING / wanted_chances, WIDEST_SPACING))
     first = SMALL_ROWS + 1
     steps = np.floor(np.log(np.maximum(rows, first) / first) / ratio + ROUNDING)
     nodes = np.floor(first * np.exp(steps * ratio) + ROUNDING).astype(np.int64)
-    return np.where((rows <= SMALL_ROWS) | (wanted > LARGE_CHANCE), rows, np.minimum(nodes, rows))
+    return np.where((rows <= SMALL_ROWS) | (wanted_chances > LARGE_CHANCE), rows, np.minimum(nodes, rows))
 
 
 @dataclass(frozen=True, slots=True)
-class HitLaw:
+class HitDistribution:
     """How many hits there are among so many rows, by how many of them hold a wanted value."""
 
-    wanted: float
-    other: float
+    wanted_chance: float
+    other_chance: float
     rows: int
 
     @property
     def is_whole(self) -> bool:
         """Whether every count is gone through."""
-        return self.rows <= SMALL_ROWS or self.wanted > LARGE_CHANCE
+        return self.rows <= SMALL_ROWS or self.wanted_chance > LARGE_CHANCE
 
-    def expected(self, count: float) -> float:
+    def expect_hits(self, count: float) -> float:
         """The hits to expect of a count."""
-        return self.rows * self.other + count * (self.wanted - self.other)
+        return self.rows * self.other_chance + count * (self.wanted_chance - self.other_chance)
 
-    def counts(self, most_hits: float) -> Floats:
+    def list_counts(self, most_hits: float) -> Floats:
         """The counts to go through, up to one of which so many hits are expected."""
-        difference, first = self.wanted - self.other, self.expected(0)
+        difference, first = self.wanted_chance - self.other_chance, self.expect_hits(0)
         most = math.ceil(max(most_hits - first, 0.0) / difference) + 1
         if self.is_whole:
             return np.arange(min(most, self.rows) + 1.0)
         # So many counts that no more are expected to hit than do if all of the rows hold a wanted value that this law
         # stands for. Above its own rows the generating function is that of no law, but close to one.
         largest = self.rows * (1 + WIDEST_SPACING) + 1
-        most = min(most, math.ceil((largest * self.wanted - first) / difference))
+        most = min(most, math.ceil((largest * self.wanted_chance - first) / difference))
         # The square root of a number of hits has nearly the same standard deviation, one half, wherever it is. Where
         # few are expected, one of them is much, and the steps are half as long.
-        low, high, step = math.sqrt(first), math.sqrt(self.expected(most)), 0.5 / FINENESS
+        low, high, step = math.sqrt(first), math.sqrt(self.expect_hits(most)), 0.5 / FINENESS
         roots = [np.arange(low, FEW_ROOT, step / 2), np.arange(max(low, FEW_ROOT), high + step, step)]
         return np.unique(np.rint(np.clip((np.concatenate(roots) ** 2 - first) / difference, 0, most)))
 
-    def chances(self, counts: Floats, size: int) -> Floats:
+    def compute_chances(self, counts: Floats, size: int) -> Floats:
         """The chance of each number of hits below an odd size, a line for each count; by the generating function."""
         turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
-        wanted, other = (np.log1p(chance * (turns - 1)) for chance in (self.wanted, self.other))
+        log_wanted, log_other = (np.log1p(chance * (turns - 1)) for chance in (self.wanted_chance, self.other_chance))
         if self.is_whole:  # one count more is one factor more
-            spectrum = np.tile(np.exp(wanted - other), (len(counts), 1))
-            spectrum[0] = np.exp(self.rows * other)
+            spectrum = np.tile(np.exp(log_wanted - log_other), (len(counts), 1))
+            spectrum[0] = np.exp(self.rows * log_other)
             np.multiply.accumulate(spectrum, axis=0, out=spectrum)
         else:
-            spectrum = np.exp(np.multiply.outer(counts, wanted - other) + self.rows * other)
+            spectrum = np.exp(np.multiply.outer(counts, log_wanted - log_other) + self.rows * log_other)
         probabilities = np.fft.irfft(spectrum, size, axis=1)
-        return np.where(probabilities < UNHEARD, 0.0, probabilities)
+        return np.where(probabilities < NEGLIGIBLE_CHANCE, 0.0, probabilities)
 
 
 @lru_cache(maxsize=1024)
-def find_accepted_counts(law: HitLaw, top: int, level: float) -> Floats:
+def find_accepted_counts(distribution: HitDistribution, top: int, level: float) -> Floats:
     """The ends of the accepted counts, for every number of hits below the top."""
-    counts = law.counts((REACH / 2 + math.sqrt(REACH**2 / 4 + top)) ** 2)
-    expected = law.expected(float(counts[-1]))
-    chances = law.chances(counts, min(law.rows + 1, math.ceil(expected + REACH * math.sqrt(expected) + REACH**2)) | 1)
+    counts = distribution.list_counts((REACH / 2 + math.sqrt(REACH**2 / 4 + top)) ** 2)
+    expected_hits = distribution.expect_hits(float(counts[-1]))
+    chances = distribution.compute_chances(
+        counts, min(distribution.rows + 1, math.ceil(expected_hits + REACH * math.sqrt(expected_hits) + REACH**2)) | 1
+    )
     best = chances.max(axis=0)
     # More hits than the largest count lets expect would speak for a larger one, if there were any. Compared with the
     # largest alone they would all be its best, it would be accepted at few others, and upper ends would come too low.
-    best[round(expected) :] = best[round(expected)]
+    best[round(expected_hits) :] = best[round(expected_hits)]
     # A rank and a number of hits in one whole number are sorted many times as fast as ranks with their places.
     ranks = np.rint((1 - chances / best) * 10**EQUAL_DIGITS).astype(np.int64)
     bits = chances.shape[1].bit_length()
     ordered = np.sort(ranks << bits | np.arange(chances.shape[1]), axis=1)
-    taken = np.cumsum(np.take_along_axis(chances, ordered & ((1 << bits) - 1), axis=1)[:, :-1], axis=1)
-    last = (taken < level - UNHEARD).sum(axis=1, keepdims=True)
+    cumulated_chances = np.cumsum(np.take_along_axis(chances, ordered & ((1 << bits) - 1), axis=1)[:, :-1], axis=1)
+    last = (cumulated_chances < level - NEGLIGIBLE_CHANCE).sum(axis=1, keepdims=True)
     is_accepted = ranks <= np.take_along_axis(ordered, last, axis=1) >> bits  # equals are taken in together
     is_accepted[-1] |= ~is_accepted.any(axis=0)  # more hits than any count lets expect
     first = is_accepted[:, :top].argmax(axis=0)
     last = len(counts) - 1 - is_accepted[::-1, :top].argmax(axis=0)
-    if law.is_whole:
+    if distribution.is_whole:
         return np.stack([counts[first], counts[last]])
     # Of the counts between two that are gone through, half go with either.
     edges = np.concatenate([counts[:1], (counts[1:] + counts[:-1]) / 2, counts[-1:]])

@@ -22,10 +22,10 @@ import pyarrow.csv as pa_csv
 from sfumato._core.cell_values import Value, display, make_labels
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.impossible_literals import explain_missing_value
-from sfumato._query.record_weights import record_weights
+from sfumato._query.record_weights import compute_record_weights
 from sfumato._query.release import Release
 from sfumato._readers.optional_packages import import_optional
-from sfumato._release.staging import check_outside, place_written
+from sfumato._release.staging import check_outside, place_with_writer
 from sfumato.errors import InternalError, QueryError, TargetError
 
 PREFIX = "w_"
@@ -42,27 +42,27 @@ RESERVED = re.compile(
     "byte|double|float|if|in|int|long|str[0-9]+|strl|using|with|all|and|by|eq|ge|gt|le|lt|ne|not|or|to", re.IGNORECASE
 )
 """What is no name in Stata or in SPSS."""
-OFF = 1e-9
+SUM_TOLERANCE = 1e-9
 """By so much sums in another order may differ, of the sum of the amounts."""
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedFiles:
     """What was written."""
 
     path: Path
     rows: int
-    weights: Mapping[str, Value]
+    weight_columns: Mapping[str, Value]
     """The columns of weights, and the value that each counts."""
-    renamed: Mapping[str, str]
+    renamed_columns: Mapping[str, str]
     """Public columns that are called otherwise in the file, by their names in the release."""
-    formulas: tuple[str, ...]
+    formula_columns: tuple[str, ...]
     """Columns with texts that a spreadsheet would take for formulas."""
 
 
 def export(
     release: Release, values: Sequence[Value | str], to: str | Path, *, method: str | None = None, force: bool = False
-) -> Exported:
+) -> ExportedFiles:
     """Write the public columns of a release and a column of weights for each value: .csv, .dta or .sav."""
     target = Path(to)
     write = _WRITERS.get(target.suffix.lower())
@@ -76,27 +76,29 @@ def export(
     if not values:
         raise QueryError("name the values to count, such as --values HIV,COPD.")
     chosen_values = list(dict.fromkeys(find_value(release, value) for value in values))
-    added = {value: record_weights(release.manifest, release.folder, value, method) for value in chosen_values}
-    for value, weights in added.items():
+    weights_by_value = {
+        value: compute_record_weights(release.manifest, release.folder, value, method) for value in chosen_values
+    }
+    for value, weights in weights_by_value.items():
         check_sum(release, value, weights, method)
     public, is_csv = _read_public_columns(release), target.suffix.lower() == ".csv"
     names = dict(
         zip(public.column_names, public.column_names if is_csv else make_plain_names(public.column_names), strict=True)
     )
-    taken = set(names.values())
+    used_names = set(names.values())
     columns = {}
     for value in chosen_values:
-        columns[name := _free(PREFIX + _make_plain(display(value)), taken)] = value
-        taken.add(name)
+        columns[name := _find_free_name(PREFIX + _make_plain(display(value)), used_names)] = value
+        used_names.add(name)
     table = public.rename_columns(list(names.values()))
     for name, value in columns.items():
-        table = table.append_column(name, added[value])
+        table = table.append_column(name, weights_by_value[value])
     column_labels = {name: f"weight of {display(value)}" for name, value in columns.items()} | {
         new: old for old, new in names.items() if new != old
     }
-    place_written(lambda path: write(table, path, column_labels), target, "the export", force=force)
-    renamed = {old: new for old, new in names.items() if new != old}
-    return Exported(target, table.num_rows, columns, renamed, find_formula_columns(public))
+    place_with_writer(lambda path: write(table, path, column_labels), target, "the export", force=force)
+    renamed_columns = {old: new for old, new in names.items() if new != old}
+    return ExportedFiles(target, table.num_rows, columns, renamed_columns, find_formula_columns(public))
 
 
 def parse_values(text: str) -> list[str]:
@@ -117,11 +119,11 @@ def find_value(release: Release, value: Value | str) -> Value:
 
 def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:
     """Refuse weights that do not add up to what the release counts, by the way that answers go."""
-    counted = release.count(value, method=method).value
+    count = release.count(value, method=method).value
     amounts = np.asarray(weights)
-    if abs(float(amounts.sum()) - counted) > OFF * max(1.0, float(np.abs(amounts).sum())):
+    if abs(float(amounts.sum()) - count) > SUM_TOLERANCE * max(1.0, float(np.abs(amounts).sum())):
         raise InternalError(
-            f"the weights of {display(value)!r} add up to {amounts.sum():.6f} where the count is {counted:.6f}. "
+            f"the weights of {display(value)!r} add up to {amounts.sum():.6f} where the count is {count:.6f}. "
             "Please report this."
         )
 
@@ -139,11 +141,11 @@ def find_formula_columns(table: pa.Table) -> tuple[str, ...]:
 def _read_public_columns(release: Release) -> pa.Table:
     """The public columns, in the order of the records."""
     manifest = release.manifest
-    paths = manifest.paths(release.folder)
+    paths = manifest.list_data_paths(release.folder)
     schema = read_record_schema(paths, manifest)
-    plain = pa.schema([(name, _find_plain_type(schema.field(name).type)) for name in manifest.public])
+    plain = pa.schema([(name, _find_plain_type(schema.field(name).type)) for name in manifest.public_columns])
     return pa.Table.from_batches(
-        [_decode_batch(batch, plain) for batch in read_batches(paths, schema, manifest.public)], plain
+        [_decode_batch(batch, plain) for batch in read_batches(paths, schema, manifest.public_columns)], plain
     )
 
 
@@ -161,11 +163,11 @@ def _find_plain_type(kind: pa.DataType) -> pa.DataType:
 
 def make_plain_names(names: Sequence[str]) -> list[str]:
     """Names that Stata and SPSS take: letters, digits and _, no two alike whatever their case."""
-    taken: set[str] = set()
+    used_names: set[str] = set()
     new_names = []
     for name in names:
-        new_names.append(_free(_make_plain(name), taken))
-        taken.add(new_names[-1])
+        new_names.append(_find_free_name(_make_plain(name), used_names))
+        used_names.add(new_names[-1])
     return new_names
 
 
@@ -176,9 +178,9 @@ def _make_plain(name: str) -> str:
     return plain if plain[0].isalpha() else f"v{plain}"[:LONGEST_NAME]
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _find_free_name(name: str, used_names: set[str]) -> str:
     """The name, or the first with a number behind it that nobody has in capitals or small letters."""
-    name, taken_names = name[:LONGEST_NAME], {taken_name.lower() for taken_name in taken}
+    name, taken_names = name[:LONGEST_NAME], {taken_name.lower() for taken_name in used_names}
     for ending in _list_endings():
         if (candidate := name[: LONGEST_NAME - len(ending)] + ending).lower() not in taken_names:
             return candidate
@@ -193,7 +195,7 @@ def _list_endings() -> Iterator[str]:
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def _write_csv(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
+def _write_csv(table: pa.Table, path: Path, column_labels: Mapping[str, str]) -> None:
     """CSV with a line of names; what is missing is empty, and an empty text is in quotes."""
     options = pa_csv.WriteOptions(quoting_style="needed")
     with pa_csv.CSVWriter(path, table.schema, write_options=options) as writer:
@@ -201,13 +203,15 @@ def _write_csv(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
 
 
 def _write_by(name: str, **options: Any) -> Callable[[pa.Table, Path, Mapping[str, str]], None]:
-    def write(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
+    def write(table: pa.Table, path: Path, column_labels: Mapping[str, str]) -> None:
         import_optional("pandas", "statistics", "a file for Stata or SPSS")
         package = import_optional("pyreadstat", "statistics", "a file for Stata or SPSS")
-        shown = {column: _shorten_label(told[column]) for column in table.column_names if column in told}
-        frame = _convert_for_packages(table, told).to_pandas()
+        short_labels = {
+            column: _shorten_label(column_labels[column]) for column in table.column_names if column in column_labels
+        }
+        frame = _convert_for_packages(table, column_labels).to_pandas()
         try:
-            getattr(package, name)(frame, str(path), column_labels=shown, **options)
+            getattr(package, name)(frame, str(path), column_labels=short_labels, **options)
         except package.ReadstatError as error:  # which does not say why
             raise TargetError("the export cannot be written to its end; the disk may be full.") from error
 
@@ -218,7 +222,7 @@ def _shorten_label(label: str) -> str:
     return label if len(label.encode()) <= LONGEST_LABEL else label.encode()[:LONGEST_LABEL].decode(errors="ignore")
 
 
-def _convert_for_packages(table: pa.Table, told: Mapping[str, str]) -> pa.Table:
+def _convert_for_packages(table: pa.Table, column_labels: Mapping[str, str]) -> pa.Table:
     """Types that both packages know: truths and whole numbers as numbers, times without a zone.
 
     Numbers with more digits than a double holds become texts: as numbers, two different ones could become the same.
@@ -226,7 +230,7 @@ def _convert_for_packages(table: pa.Table, told: Mapping[str, str]) -> pa.Table:
     kinds = []
     for field in table.schema:
         kind, column = field.type, table.column(field.name)
-        _check_writable(told.get(field.name, field.name), column)
+        _check_writable(column_labels.get(field.name, field.name), column)
         if pa.types.is_boolean(kind):
             kind = pa.int8()
         elif pa.types.is_decimal(kind):

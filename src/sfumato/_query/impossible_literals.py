@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sfumato._core.cell_values import Value, display, split_value
 from sfumato._core.suggestions import explain_missing_name, find_nearest
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 from sfumato.errors import QueryError
 
 NAMED_VALUES = 20
@@ -20,39 +20,41 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Unheard:
+class AbsentValue:
     """A value that a question names and that is not there, though the question can be answered."""
 
     column: str
     text: str
-    known: Sequence[str]
+    existing_values: Sequence[str]
     """The values that there are, or some of them."""
     is_protected: bool
 
     @property
-    def near(self) -> str | None:
+    def nearest_value(self) -> str | None:
         """What may have been meant; to look for it takes a moment."""
-        return find_nearest(self.text, self.known)
+        return find_nearest(self.text, self.existing_values)
 
     @property
     def sentence(self) -> str:
         """What is said of it."""
         if self.is_protected:
-            return explain_missing_name(self.text, self.known, f"{self.column!r} has no value", most=NAMED_VALUES)
-        near = self.near
-        meant = "." if near is None else f"; did you mean {near!r}?"
-        return f"no record has {self.text!r} in {self.column!r}{meant}"
+            return explain_missing_name(
+                self.text, self.existing_values, f"{self.column!r} has no value", most=NAMED_VALUES
+            )
+        nearest = self.nearest_value
+        suggestion = "." if nearest is None else f"; did you mean {nearest!r}?"
+        return f"no record has {self.text!r} in {self.column!r}{suggestion}"
 
 
 def explain_missing_value(value: Value, manifest: Manifest) -> QueryError:
     """What is said of a value that is not in the domain of what is protected."""
     name, domain = manifest.sensitive_name, manifest.domain
-    if len(manifest.sensitive) > 1 and len(split_value(value)) != len(manifest.sensitive):
+    if len(manifest.sensitive_columns) > 1 and len(split_value(value)) != len(manifest.sensitive_columns):
         return QueryError(f"a value of {name!r} has a part for each of its columns, such as {domain[0]!r}.")
-    alike = [candidate for candidate in domain if display(candidate) == display(value)]
-    if alike and len(manifest.types) == 1:
-        kind = _KINDS[manifest.types[0]]
-        hint = "and what is missing is None" if alike[0] is None else f"such as {alike[0]!r}"
+    lookalikes = [candidate for candidate in domain if display(candidate) == display(value)]
+    if lookalikes and len(manifest.sensitive_types) == 1:
+        kind = _KINDS[manifest.sensitive_types[0]]
+        hint = "and what is missing is None" if lookalikes[0] is None else f"such as {lookalikes[0]!r}"
         return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, {hint}.")
     return QueryError(describe_missing_value(display(value), name, domain))
 
@@ -63,6 +65,6 @@ def describe_missing_value(text: str, column: str, values: Sequence[Value], what
     return explain_missing_name(text, existing_labels, f"{column!r} has no {what}", most=NAMED_VALUES)
 
 
-def explain_missing_range(text: str, column: str, bins: Bins) -> QueryError:
+def explain_missing_range(text: str, column: str, bins: Ranges) -> QueryError:
     """What is said of a text that is none of the ranges in which a column was published."""
     return QueryError(explain_missing_name(text, bins.labels, f"{column!r} has no range"))

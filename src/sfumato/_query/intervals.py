@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 
 from sfumato._core.arrays import Floats
-from sfumato._query.exact_intervals import FEW, MOST_HITS, invert_hits
+from sfumato._query.exact_intervals import FEW_EXPECTED_HITS, MOST_HITS, invert_hits
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
 
@@ -32,7 +32,7 @@ def compute_standard_errors(moments: Moments) -> Floats:
     return np.asarray(np.sqrt(np.maximum(moments.base + moments.slope * nearest, 0.0)))
 
 
-def score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
+def compute_score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
     """Solve (value - c)² <= z² (base + slope c) for c: all counts that a test at this level would not reject.
 
     Source: Wilson 1927 for one binomial; here for the sum of two.
@@ -61,15 +61,19 @@ def compute_intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
     for so many hits that both agree, of which the exact law would fill the memory. One standard error around the
     estimate is joined, so that an estimate far outside its range is not taken for a certain one.
     """
-    low, high = score_ends(moments, level)
-    wanted, other = moments.hit_chances
+    low, high = compute_score_ends(moments, level)
+    wanted_chances, other_chances = moments.hit_chances
     rows = moments.most - moments.least
-    hits = np.clip(np.rint((moments.centre - moments.least) * (wanted - other) + rows * other), 0, rows)
-    (few,) = np.nonzero((rows * other < FEW) & (rows > 0) & (wanted > other) & (hits < MOST_HITS))
-    if len(few):
-        whole = rows[few].astype(np.int64), hits[few].astype(np.int64)
-        ends = invert_hits(moments.hit_chances[:, few], *whole, level)
-        low[few], high[few] = (end + moments.least[few] for end in ends)
+    hits = np.clip(
+        np.rint((moments.centre - moments.least) * (wanted_chances - other_chances) + rows * other_chances), 0, rows
+    )
+    (few_hits,) = np.nonzero(
+        (rows * other_chances < FEW_EXPECTED_HITS) & (rows > 0) & (wanted_chances > other_chances) & (hits < MOST_HITS)
+    )
+    if len(few_hits):
+        whole = rows[few_hits].astype(np.int64), hits[few_hits].astype(np.int64)
+        ends = invert_hits(moments.hit_chances[:, few_hits], *whole, level)
+        low[few_hits], high[few_hits] = (end + moments.least[few_hits] for end in ends)
     least, most = compute_one_error_interval(moments, level)
     low, high = (np.clip(end, moments.least, moments.most) for end in (low, high))
     return np.minimum(low, least), np.maximum(high, most)

@@ -10,7 +10,7 @@ from sfumato._figures.answer_intervals import draw_forest_plot, make_answer_rows
 from sfumato._figures.figure import Figure
 from sfumato._figures.figure_style import NOTEBOOK_STYLE
 from sfumato._figures.svg import element, escape_markup
-from sfumato._query.answer_table import Sheet, SheetColumn
+from sfumato._query.answer_table import AnswerColumn, AnswerTable
 from sfumato._query.intervals import DEFAULT_LEVEL
 
 if TYPE_CHECKING:  # they show themselves by what is here
@@ -26,8 +26,8 @@ MOST_ROWS = 40
 
 def frame_parts(*parts: str, ribbon: str = "") -> str:
     """Parts of a cell of a notebook, under a ribbon if they are not for everybody."""
-    warned = element("p", escape_markup(ribbon), class_="ribbon") if ribbon else ""
-    return element("style", NOTEBOOK_STYLE) + element("div", warned, *parts, class_="sfumato cell")
+    warning = element("p", escape_markup(ribbon), class_="ribbon") if ribbon else ""
+    return element("style", NOTEBOOK_STYLE) + element("div", warning, *parts, class_="sfumato cell")
 
 
 def render_paragraphs(lines: Iterable[str], class_: str | None = None) -> str:
@@ -49,27 +49,31 @@ def render_plain_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 def render_answer(answer: Answer, level: float = DEFAULT_LEVEL) -> str:
     """The sheet of an answer; a picture of its number, or one to open for each of several."""
-    sheet = Sheet.of(answer, level, MOST_ROWS)
-    drawn = [
+    answer_table = AnswerTable.of(answer, level, MOST_ROWS)
+    plotted_names = [
         name for name in answer.numbers if len(answer.rows) > 1 and any(row[name].has_interval for row in answer.rows)
     ]
-    pictures = [render_picture(answer.plot(name, level)) for name in drawn]
+    pictures = [render_picture(answer.plot(name, level)) for name in plotted_names]
     if len(pictures) > 1:
-        pairs = zip(drawn, pictures, strict=True)
+        pairs = zip(plotted_names, pictures, strict=True)
         pictures = [
             element("details", element("summary", f"Picture of {escape_markup(name)}"), picture_html)
             for name, picture_html in pairs
         ]
     return frame_parts(
-        _render_sheet(sheet, len(answer.rows)), render_paragraphs([answer.note] if answer.note else []), *pictures
+        _render_answer_table(answer_table, len(answer.rows)),
+        render_paragraphs([answer.note] if answer.note else []),
+        *pictures,
     )
 
 
-def estimate_html(estimate: Estimate) -> str:
+def render_estimate(estimate: Estimate) -> str:
     """One number."""
     from sfumato._query.answer import Answer  # noqa: PLC0415 - it knows how an estimate looks
 
-    return render_answer(Answer(("n",), ("n",), ({"n": estimate},), estimate.method, estimate.assumption, counted=""))
+    return render_answer(
+        Answer(("n",), ("n",), ({"n": estimate},), estimate.method, estimate.assumption, counted_unit="")
+    )
 
 
 def render_estimates(estimates: Estimates) -> str:
@@ -78,22 +82,25 @@ def render_estimates(estimates: Estimates) -> str:
 
     first = list(islice(estimates, MOST_ROWS))
     rows = tuple({"query": number, "n": estimate} for number, estimate in enumerate(first))
-    shown = Answer(("query", "n"), ("n",), rows, estimates.method, estimates.assumption, counted="")
-    sheet = Sheet.of(shown, DEFAULT_LEVEL)
-    drawn = draw_forest_plot(make_answer_rows(map(str, range(len(first))), first))
-    return frame_parts(_render_sheet(sheet, len(estimates)), render_picture(drawn) if rows else "")
+    answer = Answer(("query", "n"), ("n",), rows, estimates.method, estimates.assumption, counted_unit="")
+    answer_table = AnswerTable.of(answer, DEFAULT_LEVEL)
+    figure = draw_forest_plot(make_answer_rows(map(str, range(len(first))), first))
+    return frame_parts(_render_answer_table(answer_table, len(estimates)), render_picture(figure) if rows else "")
 
 
-def release_parts(release: Release) -> str:
+def render_release(release: Release) -> str:
     """What a release is and what it promises."""
     manifest = release.manifest
     head = f"{release.rows:,} records, mechanism {manifest.mechanism_name}"
-    unfit = render_paragraphs(["UNFIT TO PUBLISH: drawn with a test key."], "ribbon") if manifest.is_test else ""
+    test_warning = render_paragraphs(["UNFIT TO PUBLISH: drawn with a test key."], "ribbon") if manifest.is_test else ""
     estimator_lines = [f"Estimators: {', '.join(release.methods)}."] if len(release.methods) > 1 else []
     return "".join(
         [
-            unfit,
-            *(element("p", element("strong", escape_markup(title))) for title in filter(None, [manifest.about.title])),
+            test_warning,
+            *(
+                element("p", element("strong", escape_markup(title)))
+                for title in filter(None, [manifest.description.title])
+            ),
             element("p", element("strong", escape_markup(head))),
             render_plain_table(("column", "type", "role"), release.columns),
             render_paragraphs([release.promise], "promise"),
@@ -102,23 +109,27 @@ def release_parts(release: Release) -> str:
     )
 
 
-def _render_sheet(sheet: Sheet, total: int) -> str:
-    is_wide = sum(bool(column.cells) for column in sheet.columns) > MOST_BESIDE
+def _render_answer_table(answer_table: AnswerTable, total: int) -> str:
+    is_wide = sum(bool(column.cells) for column in answer_table.columns) > MOST_BESIDE
     heads = [
         element("th", escape_markup(column.heading), scope="col", colspan="2" if column.cells and not is_wide else None)
-        for column in sheet.columns
+        for column in answer_table.columns
     ]
-    columns = [_render_column_cells(column, is_wide) for column in sheet.columns]
+    columns = [_render_column_cells(column, is_wide) for column in answer_table.columns]
     rows = [element("tr", *parts) for parts in zip(*columns, strict=True)]
     table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="numbers")
-    shown = len(rows)
-    more = [f"The first {shown:,} of {total:,} rows; to_arrow() and to_pandas() have all."] if shown < total else []
+    row_count = len(rows)
+    more = (
+        [f"The first {row_count:,} of {total:,} rows; to_arrow() and to_pandas() have all."]
+        if row_count < total
+        else []
+    )
     return element("div", table, class_="scroll") + render_paragraphs(
-        [*more, *sheet.footnotes, *sheet.remarks], "quiet"
+        [*more, *answer_table.footnotes, *answer_table.remarks], "quiet"
     )
 
 
-def _render_column_cells(column: SheetColumn, is_wide: bool) -> list[str]:
+def _render_column_cells(column: AnswerColumn, is_wide: bool) -> list[str]:
     """For each row the cells of a column of the sheet; an interval stands beside its number, or below it."""
     if not column.cells:
         return [element("td", escape_markup(text)) for text in column.texts]
@@ -126,9 +137,12 @@ def _render_column_cells(column: SheetColumn, is_wide: bool) -> list[str]:
     for cell, mark in zip(column.cells, column.marks, strict=True):
         ends = escape_markup(" ".join(filter(None, (cell.interval, mark))))
         if is_wide:
-            row_cells.append(element("td", escape_markup(cell.middle), element("span", ends, class_="interval")))
+            row_cells.append(
+                element("td", escape_markup(cell.value_with_error), element("span", ends, class_="interval"))
+            )
         else:
             row_cells.append(
-                element("td", escape_markup(cell.middle), class_="number") + element("td", ends, class_="interval")
+                element("td", escape_markup(cell.value_with_error), class_="number")
+                + element("td", ends, class_="interval")
             )
     return row_cells

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato._core.cell_values import field_type, format_values
+from sfumato._core.cell_values import find_field_type, format_values
 from sfumato._query.answer import Answer
 from sfumato._query.connection import LARGEST_PART, Session
 from sfumato._query.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato._query.parser import public_queries
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.answer_names import make_output_names
-from sfumato._query.parser.sensitive_queries import is_aggregate, note_column, number_columns
+from sfumato._query.parser.sensitive_queries import is_aggregate, list_number_columns, name_note_column
 from sfumato._query.unknown_literals import explain_absent_values
 from sfumato._records.sql_quoting import TABLE
 from sfumato.errors import QueryError
@@ -31,18 +31,21 @@ def answer_public_query(session: Session, select: Tree) -> Answer:
     select = select.copy()
     select.set("expressions", _name_columns(select.expressions))
     _put_in_order(select)
-    table = _read(session, public_queries.write_public_query(select, session))
+    table = _read_rows(session, public_queries.write_public_query(select, session))
     names = table.schema.names
     numbers = _list_number_columns(select, table)
-    filled = [*names, *(record for name in numbers for record in [*number_columns(name)[1:], note_column(name)])]
-    if len(set(filled)) != len(filled):
+    all_names = [
+        *names,
+        *(record for name in numbers for record in [*list_number_columns(name)[1:], name_note_column(name)]),
+    ]
+    if len(set(all_names)) != len(all_names):
         raise QueryError("two columns of the answer have the same name; rename one with AS.")
     rows = [
         {name: _make_exact(value) if name in numbers else value for name, value in record.items()}
         for record in table.to_pylist()
     ]
-    is_asked = bool(select.args.get("where"))
-    is_empty = is_asked and _may_be_nothing(select, rows, numbers) and _has_no_records(session, select)
+    has_condition = bool(select.args.get("where"))
+    is_empty = has_condition and _may_have_no_records(select, rows, numbers) and _has_no_records(session, select)
     answer = Answer(
         tuple(names),
         tuple(numbers),
@@ -51,16 +54,18 @@ def answer_public_query(session: Session, select: Tree) -> Answer:
         EXACT_ASSUMPTION,
         _explain_hidden_columns(session, select),
     )
-    return answer.with_lacking(explain_absent_values(session, is_empty=is_empty))
+    return answer.add_absence_note(explain_absent_values(session, is_empty=is_empty))
 
 
 def _explain_hidden_columns(session: Session, select: Tree) -> str | None:
     """What is said where a star stands for all columns but those that no row shows."""
     if not public_queries.has_release(select) or not any(expression.is_star for expression in select.expressions):
         return None
-    names = session.manifest.sensitive
-    them = "is protected, so rows do not show it" if len(names) == 1 else "are protected, so rows do not show them"
-    return f"{format_values(names, len(names))} {them}; count with GROUP BY."
+    names = session.manifest.sensitive_columns
+    explanation = (
+        "is protected, so rows do not show it" if len(names) == 1 else "are protected, so rows do not show them"
+    )
+    return f"{format_values(names, len(names))} {explanation}; count with GROUP BY."
 
 
 def _name_columns(expressions: Sequence[Tree]) -> list[Tree]:
@@ -77,18 +82,20 @@ def _put_in_order(select: Tree) -> None:
     """Groups come in the order of their values, unless the query says otherwise."""
     if select.args.get("order") or not select.args.get("group"):
         return
-    shown = [number for number, expression in enumerate(select.expressions, 1) if not is_aggregate(expression)]
-    if shown:
-        select.set("order", exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(number)) for number in shown]))
+    group_numbers = [number for number, expression in enumerate(select.expressions, 1) if not is_aggregate(expression)]
+    if group_numbers:
+        select.set(
+            "order", exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(number)) for number in group_numbers])
+        )
 
 
-def _read(session: Session, sql: str) -> pa.Table:
+def _read_rows(session: Session, sql: str) -> pa.Table:
     """The rows of an answer, if there are not too many."""
-    names = list(session.columns(sql))
+    names = list(session.describe_columns(sql))
     if len({name.lower() for name in names}) != len(names):
         raise QueryError("two columns of the answer have the same name; rename one with AS.")
     batches, rows, size = [], 0, 0
-    for batch in session.batches(sql):
+    for batch in session.fetch_batches(sql):
         batches.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
@@ -99,7 +106,7 @@ def _read(session: Session, sql: str) -> pa.Table:
         if rows * len(names) > MOST_FIELDS:
             raise QueryError(f"the answer has more than {MOST_FIELDS:,} numbers and texts; add LIMIT, or select fewer.")
     if not batches:
-        return session.table(f"SELECT * FROM ({sql}) AS t LIMIT 0")
+        return session.fetch_table(f"SELECT * FROM ({sql}) AS t LIMIT 0")
     return pa.Table.from_batches(batches)
 
 
@@ -111,7 +118,7 @@ def _list_number_columns(select: Tree, table: pa.Table) -> list[str]:
     return [
         field.name
         for expression, field in pairs
-        if is_aggregate(expression) and field_type(field.type) in ("integer", "number")
+        if is_aggregate(expression) and find_field_type(field.type) in ("integer", "number")
     ]
 
 
@@ -121,14 +128,14 @@ def _make_exact(value: Any) -> Estimate:
 
 def _has_no_records(session: Session, select: Tree) -> bool:
     """Whether no record satisfies the condition: a sum may be zero, and HAVING may leave no group."""
-    counted = exp.Select(expressions=[exp.Count(this=exp.Star())])
+    count_select = exp.Select(expressions=[exp.Count(this=exp.Star())])
     for name in ("from", "from_", "joins", "where"):
-        counted.set(name, select.copy().args.get(name))
-    ((record_count,),) = session.rows(public_queries.write_public_query(counted, session))
+        count_select.set(name, select.copy().args.get(name))
+    ((record_count,),) = session.fetch_rows(public_queries.write_public_query(count_select, session))
     return not record_count
 
 
-def _may_be_nothing(select: Tree, rows: list[dict[str, Any]], numbers: list[str]) -> bool:
+def _may_have_no_records(select: Tree, rows: list[dict[str, Any]], numbers: list[str]) -> bool:
     """Whether an answer may come from no record at all."""
     if select.args.get("group") or not numbers:
         return not rows

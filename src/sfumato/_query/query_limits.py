@@ -19,7 +19,7 @@ class Limits:
     memory: str = DEFAULT_MEMORY
 
     @property
-    def too_long(self) -> QueryError:
+    def timeout_error(self) -> QueryError:
         """What is said when time is over, wherever that is found out."""
         return QueryError(
             f"the question takes longer than {self.seconds:g} seconds; allow it more (--timeout), or ask for fewer "
@@ -27,7 +27,7 @@ class Limits:
         )
 
     @property
-    def too_much(self) -> QueryError:
+    def memory_error(self) -> QueryError:
         """What is said when memory is full."""
         return QueryError(
             f"the question takes more memory than {self.memory}; group by fewer or coarser columns, and select fewer."
@@ -39,14 +39,14 @@ class Clock:
     """The time that one question has; it runs from before the question is read."""
 
     limits: Limits = field(default_factory=Limits)
-    begun: float = field(default_factory=time.monotonic)
+    start_time: float = field(default_factory=time.monotonic)
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The seconds that are left, below zero when time is over."""
-        return self.begun + self.limits.seconds - time.monotonic()
+        return self.start_time + self.limits.seconds - time.monotonic()
 
     def check(self) -> None:
         """Refuse to go on when time is over: what we do ourselves, nobody interrupts."""
-        if self.left <= 0:
-            raise self.limits.too_long
+        if self.seconds_left <= 0:
+            raise self.limits.timeout_error

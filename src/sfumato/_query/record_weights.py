@@ -15,18 +15,18 @@ from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
 
 
-def record_weights(manifest: Manifest, folder: Path, value: Value, method: str | None = None) -> pa.Array:
+def compute_record_weights(manifest: Manifest, folder: Path, value: Value, method: str | None = None) -> pa.Array:
     """A weight for each record, in the order of the data files."""
-    weights_of = find_method(manifest, method).weights
-    if weights_of is None:
+    compute_weights = find_method(manifest, method).compute_weights
+    if compute_weights is None:
         raise QueryError("this release has no weights by record; ask for counts instead.")
     if value not in manifest.domain:
         raise explain_missing_value(value, manifest)
     theta = (np.arange(len(manifest.domain)) == manifest.domain.index(value)).astype(np.float64)
-    weights, read = weights_of(manifest.design, theta), manifest.shown.reader(manifest.naming)
-    paths = manifest.paths(folder)
-    found = [
-        manifest.shown.weighed(read(batch), weights.shown) + float(weights.always)
-        for batch in read_batches(paths, read_record_schema(paths, manifest), manifest.shown_names)
+    weights, read_codes = compute_weights(manifest.design, theta), manifest.encoding.make_reader(manifest.naming)
+    paths = manifest.list_data_paths(folder)
+    weights_by_batch = [
+        manifest.encoding.sum_weights(read_codes(batch), weights.entry_weights) + float(weights.constant)
+        for batch in read_batches(paths, read_record_schema(paths, manifest), manifest.protected_columns)
     ]
-    return pa.array(np.concatenate(found) if found else np.zeros(0))
+    return pa.array(np.concatenate(weights_by_batch) if weights_by_batch else np.zeros(0))

@@ -21,28 +21,28 @@ from sfumato._core.cell_values import Scalar, Value, split_value
 from sfumato._core.object_store import Address, File, open_for_arrow
 from sfumato._engines.engine import Engine
 from sfumato._query.answer import Answer
-from sfumato._query.answering import Asker, explain_unknown_method, list_methods
+from sfumato._query.answering import QueryRunner, explain_unknown_method, list_methods
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
 from sfumato._query.connection import OpenRelease, Session
-from sfumato._query.consistent_answers import make_adjusting
+from sfumato._query.consistent_answers import make_adjuster
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.file_counts import RecordFiles
 from sfumato._query.counting.many_counts import count_many
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.describe_statements import list_askable_columns
 from sfumato._query.estimate import Estimate, Estimates
-from sfumato._query.notebook_html import frame_parts, release_parts
+from sfumato._query.notebook_html import frame_parts, render_release
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.query_limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
-from sfumato._query.record_weights import record_weights
+from sfumato._query.record_weights import compute_record_weights
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
 from sfumato._release.manifest_reader import load_json
-from sfumato._release.release_folder import read_folder, release_folder, unpack
+from sfumato._release.release_folder import find_release_folder, read_folder, unpack
 from sfumato._release.store_upload import fetch, fetch_manifest
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
 
@@ -53,21 +53,22 @@ class Release:
 
     path: Path | Address
     manifest: Manifest
-    here: Path
+    local_folder: Path
     """The folder of the files; of a release in a store, of those that were fetched."""
-    files: Address | None = None
+    store_address: Address | None = None
     """Where the files of a release in a store are."""
 
     def __repr__(self) -> str:
         manifest = self.manifest
         description = (
-            f"{manifest.mechanism_name}, protects {manifest.sensitive_name}, public {', '.join(manifest.public)}"
+            f"{manifest.mechanism_name}, protects {manifest.sensitive_name}, public "
+            f"{', '.join(manifest.public_columns)}"
         )
         return escape_unprintable(f"Release({str(self.path)!r}: {description})")
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        return frame_parts(release_parts(self))
+        return frame_parts(render_release(self))
 
     @classmethod
     def open(cls, path: str | Path) -> Release:
@@ -78,15 +79,15 @@ class Release:
         """
         location = Address.of(path, ReleaseFormatError) or Path(path)
         if isinstance(location, Path) and location.is_dir():
-            folder = release_folder(location)
+            folder = find_release_folder(location)
             return cls(location, read_folder(folder), folder)
         if isinstance(location, Path) and not location.exists():
             raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
         folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
         try:
             if isinstance(location, Address):
-                files, manifest = fetch_manifest(location, folder)
-                release = cls(location, manifest, folder, files)
+                store_address, manifest = fetch_manifest(location, folder)
+                release = cls(location, manifest, folder, store_address)
             else:
                 unpack(location, folder)
                 release = cls(location, read_folder(folder), folder)
@@ -99,17 +100,17 @@ class Release:
     @cached_property
     def folder(self) -> Path:
         """The folder of all files; from a store, the records are fetched now."""
-        if self.files is not None:
-            fetch(self.files, self.here, [*self.manifest.records, *self.manifest.copies])
-            read_folder(self.here)
-        return self.here
+        if self.store_address is not None:
+            fetch(self.store_address, self.local_folder, [*self.manifest.data_files, *self.manifest.copies])
+            read_folder(self.local_folder)
+        return self.local_folder
 
     @property
     def records(self) -> tuple[File, ...]:
         """The files of the records, where they are."""
-        if self.files is None:
-            return self.manifest.paths(self.here)
-        return tuple(self.files / name for name in self.manifest.records)
+        if self.store_address is None:
+            return self.manifest.list_data_paths(self.local_folder)
+        return tuple(self.store_address / name for name in self.manifest.data_files)
 
     @property
     def rows(self) -> int:
@@ -118,7 +119,7 @@ class Release:
             return sum(int(pq.read_metadata(open_for_arrow(path)).num_rows) for path in self.records)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ReleaseFormatError(
-                f"{self.manifest.data} cannot be read; get the release again from its publisher."
+                f"{self.manifest.data_file} cannot be read; get the release again from its publisher."
             ) from error
 
     @property
@@ -129,9 +130,9 @@ class Release:
     @property
     def values(self) -> dict[str, tuple[Scalar, ...]]:
         """The values that can be asked of each protected column; None is the missing one."""
-        parted = [split_value(value) for value in self.manifest.domain]
-        names = enumerate(self.manifest.sensitive)
-        return {name: tuple(dict.fromkeys(value[number] for value in parted)) for number, name in names}
+        value_parts = [split_value(value) for value in self.manifest.domain]
+        names = enumerate(self.manifest.sensitive_columns)
+        return {name: tuple(dict.fromkeys(value[number] for value in value_parts)) for number, name in names}
 
     @property
     def digest(self) -> str:
@@ -141,7 +142,7 @@ class Release:
     @property
     def promise(self) -> str:
         """What an attacker can learn at most, in plain words."""
-        return self.manifest.promise
+        return self.manifest.guarantee_text
 
     @property
     def hierarchies(self) -> Mapping[str, Hierarchy]:
@@ -162,15 +163,15 @@ class Release:
         of a compound is a tuple. With an engine, the condition is one that `count_many` has.
         """
         if engine is None:
-            return self._asker(method=method).count(value, where)
+            return self._make_runner(method=method).count(value, where)
         query = parse_simple_count(parse(f"SELECT COUNT(*) FROM {TABLE}{_write_where(where)}"), self.manifest)
         if query is None or not (query.values is None or isinstance(value, EllipsisType)):
             raise QueryError(
                 "by an engine, columns are compared with values (=, IN, BETWEEN, <, >, IS NULL) and joined by AND, the "
                 "sensitive one once; ask the rest without an engine."
             )
-        wanted = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
-        (estimate,) = self.count_many([wanted], method=method, engine=engine)
+        count_query = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
+        (estimate,) = self.count_many([count_query], method=method, engine=engine)
         return estimate
 
     def count_many(
@@ -182,19 +183,19 @@ class Release:
         """
         if engine is None:
             return count_many(self.manifest, self.folder, queries, method)
-        return count_many(self.manifest, self.here, queries, method, RecordFiles(self.records, engine))
+        return count_many(self.manifest, self.local_folder, queries, method, RecordFiles(self.records, engine))
 
     def sum(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
         """Estimate the sum of a column, or of an SQL expression, over the records that satisfy a condition."""
-        return self._number(f"SUM({column})", where, method)
+        return self._estimate_number(f"SUM({column})", where, method)
 
     def mean(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
         """Estimate the mean of a column, or of an SQL expression, over the records that satisfy a condition."""
-        return self._number(f"AVG({column})", where, method)
+        return self._estimate_number(f"AVG({column})", where, method)
 
     def share(self, condition: str, *, where: str | None = None, method: str | None = None) -> Estimate:
         """Estimate which part of the records that satisfy `where` also satisfies a condition."""
-        return self._number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
+        return self._estimate_number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
 
     def crosstab(
         self,
@@ -210,8 +211,8 @@ class Release:
         """
         if not columns:
             raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').")
-        listed = ", ".join(columns)
-        sql = f"SELECT {listed}, COUNT(*) AS n FROM {TABLE}{_write_where(where)} GROUP BY {listed}"
+        column_list = ", ".join(columns)
+        sql = f"SELECT {column_list}, COUNT(*) AS n FROM {TABLE}{_write_where(where)} GROUP BY {column_list}"
         return self.sql(sql, method=method, consistent=consistent, totals=totals)
 
     def histogram(  # noqa: PLR0913 - everything but the column has a default
@@ -232,7 +233,7 @@ class Release:
         if edges is None:
             sql = f"SELECT {name}, COUNT(*) AS n FROM {TABLE}{_write_where(where)} GROUP BY {name}"
             return self.sql(sql, method=method, consistent=consistent, totals=totals)
-        bins = Bins.of(list(edges))
+        bins = Ranges.of(list(edges))
         pairs = zip(bins.labels, itertools.pairwise(bins.edges), strict=True)
         signs = ["<"] * (len(bins.labels) - 1) + ["<="]
         cases = [
@@ -261,14 +262,14 @@ class Release:
         beside it without negative numbers, which adds up to what is known exactly; with `totals` (CSV files or frames
         of columns of the answer and `total`) it also adds up to them.
         """
-        asker = self._asker(
+        runner = self._make_runner(
             method=method,
-            attached={name: read_attached_table(name, table) for name, table in (attach or {}).items()},
+            attached_tables={name: read_attached_table(name, table) for name, table in (attach or {}).items()},
             limits=Limits(timeout, memory),
             is_simultaneous=simultaneous,
-            adjusting=make_adjusting(consistent=consistent, totals=totals),
+            adjuster=make_adjuster(consistent=consistent, totals=totals),
         )
-        return asker.ask(query)
+        return runner.ask(query)
 
     def ask_many(  # noqa: PLR0913 - everything but the questions has a default
         self,
@@ -286,29 +287,31 @@ class Release:
         """
         tables = {name: read_attached_table(name, table) for name, table in (attach or {}).items()}
         limits = Limits(timeout, DEFAULT_MEMORY)
-        asker = self._asker(method=method, attached=tables, limits=limits, is_simultaneous=simultaneous)
-        return ask_many(asker, questions, progress)
+        runner = self._make_runner(method=method, attached_tables=tables, limits=limits, is_simultaneous=simultaneous)
+        return ask_many(runner, questions, progress)
 
     def weights(self, value: Value, *, method: str | None = None) -> pa.Array:
         """What each record adds to the unbiased count of a value, in the order of the records in the data file.
 
         The sum over any selection of records by public columns is the estimate of `count(value, where=...)`.
         """
-        return record_weights(self.manifest, self.folder, value, method)
+        return compute_record_weights(self.manifest, self.folder, value, method)
 
-    def session(self, timeout: float = DEFAULT_SECONDS) -> AbstractContextManager[Session]:
+    def open_session(self, timeout: float = DEFAULT_SECONDS) -> AbstractContextManager[Session]:
         """A connection that can read this release, and nothing else, for so many seconds."""
-        return self._opened.session(clock=Clock(Limits(timeout)))
+        return self._open_release.open_session(clock=Clock(Limits(timeout)))
 
-    def _asker(self, **options: Any) -> Asker:
-        return Asker(self._opened, **options)
+    def _make_runner(self, **options: Any) -> QueryRunner:
+        return QueryRunner(self._open_release, **options)
 
     @cached_property
-    def _opened(self) -> OpenRelease:
+    def _open_release(self) -> OpenRelease:
         return OpenRelease(self.manifest, self.folder)
 
-    def _number(self, expression: str, where: str | None, method: str | None) -> Estimate:
-        return self.sql(f"SELECT {expression} AS number FROM {TABLE}{_write_where(where)}", method=method).only()
+    def _estimate_number(self, expression: str, where: str | None, method: str | None) -> Estimate:
+        return self.sql(
+            f"SELECT {expression} AS number FROM {TABLE}{_write_where(where)}", method=method
+        ).get_estimate()
 
     @property
     def methods(self) -> tuple[str, ...]:

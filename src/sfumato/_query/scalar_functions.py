@@ -22,33 +22,33 @@ class Function(ABC):
     """A function of one number, which rises; or falls to where it turns, and rises from there."""
 
     @abstractmethod
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
 
-    def slope(self, number: float) -> float:
+    def compute_slope(self, number: float) -> float:
         """How much it rises with the number; as much as that, unless it says otherwise."""
         return 1.0
 
     @property
-    def turn(self) -> float | None:
+    def turning_point(self) -> float | None:
         """Where it turns from falling to rising; None where it only rises."""
         return None
 
-    begins: ClassVar[float] = -math.inf
+    least_argument: ClassVar[float] = -math.inf
     """Below this there is no value."""
 
-    def image(self, low: float, high: float) -> tuple[float, float]:
+    def map_interval(self, low: float, high: float) -> tuple[float, float]:
         """What the function makes of all numbers between two."""
-        low, high = max(low, self.begins), max(high, self.begins)
-        if self.turn is None or low >= self.turn:
-            return self._end(low), self._end(high)
-        if high <= self.turn:
-            return self._end(high), self._end(low)
-        return self._end(self.turn), max(self._end(low), self._end(high))
+        low, high = max(low, self.least_argument), max(high, self.least_argument)
+        if self.turning_point is None or low >= self.turning_point:
+            return self._evaluate_end(low), self._evaluate_end(high)
+        if high <= self.turning_point:
+            return self._evaluate_end(high), self._evaluate_end(low)
+        return self._evaluate_end(self.turning_point), max(self._evaluate_end(low), self._evaluate_end(high))
 
-    def _end(self, number: float) -> float:
+    def _evaluate_end(self, number: float) -> float:
         try:
-            return self.value(number)
+            return self.evaluate(number)
         except NoNumber:
             return -math.inf
         except OverflowError:
@@ -56,44 +56,44 @@ class Function(ABC):
 
 
 @dataclass(frozen=True)
-class Same(Function):
+class Identity(Function):
     """The number itself."""
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
         return number
 
 
 @dataclass(frozen=True)
-class Clipped(Function):
+class Clipping(Function):
     """The nearest number that is possible, such as of a correlation."""
 
     least: float
     most: float
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
         return min(max(number, self.least), self.most)
 
 
 @dataclass(frozen=True)
-class ToWhole(Function):
+class IntegerRounding(Function):
     """FLOOR, CEIL and TRUNC."""
 
-    how: Callable[[float], int]
+    rounding: Callable[[float], int]
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number; what is infinite stays so."""
-        return float(self.how(number)) if math.isfinite(number) else number
+        return float(self.rounding(number)) if math.isfinite(number) else number
 
 
 @dataclass(frozen=True)
-class Rounded(Function):
+class Rounding(Function):
     """ROUND, halves away from zero."""
 
     decimals: int = 0
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number; what is infinite stays so."""
         if not math.isfinite(number):
             return number
@@ -107,13 +107,13 @@ class Logarithm(Function):
 
     base: float = math.e
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
         if number <= 0:
             raise NoNumber("the logarithm of a number that is not positive")
         return math.inf if math.isinf(number) else math.log(number) / math.log(self.base)
 
-    def slope(self, number: float) -> float:
+    def compute_slope(self, number: float) -> float:
         """How much it rises with the number."""
         return 1 / (number * math.log(self.base))
 
@@ -122,11 +122,11 @@ class Logarithm(Function):
 class Exponential(Function):
     """EXP."""
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
         return math.exp(number)
 
-    def slope(self, number: float) -> float:
+    def compute_slope(self, number: float) -> float:
         """How much it rises with the number."""
         return math.exp(number)
 
@@ -135,15 +135,15 @@ class Exponential(Function):
 class SquareRoot(Function):
     """SQRT."""
 
-    begins: ClassVar[float] = 0.0
+    least_argument: ClassVar[float] = 0.0
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
         if number < 0:
             raise NoNumber("no root, because the number came out below zero by chance where it should not")
         return math.sqrt(number)
 
-    def slope(self, number: float) -> float:
+    def compute_slope(self, number: float) -> float:
         """How much it rises with the number."""
         if number == 0:
             raise NoNumber("the root of zero, whose error is not known")
@@ -151,19 +151,19 @@ class SquareRoot(Function):
 
 
 @dataclass(frozen=True)
-class Absolute(Function):
+class AbsoluteValue(Function):
     """ABS."""
 
     @property
-    def turn(self) -> float | None:
+    def turning_point(self) -> float | None:
         """Where it turns from falling to rising."""
         return 0.0
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
         return abs(number)
 
-    def slope(self, number: float) -> float:
+    def compute_slope(self, number: float) -> float:
         """How much it rises with the number."""
         return math.copysign(1.0, number)
 
@@ -175,15 +175,15 @@ class Power(Function):
     exponent: int
 
     @property
-    def turn(self) -> float | None:
+    def turning_point(self) -> float | None:
         """Where it turns from falling to rising."""
         return None if self.exponent % 2 else 0.0
 
-    def value(self, number: float) -> float:
+    def evaluate(self, number: float) -> float:
         """What it makes of a number."""
         return float(number**self.exponent)
 
-    def slope(self, number: float) -> float:
+    def compute_slope(self, number: float) -> float:
         """How much it rises with the number."""
         return float(self.exponent * number ** (self.exponent - 1))
 

@@ -18,15 +18,15 @@ from sqlglot import exp
 from sfumato._core.cell_values import Value, display, split_value
 from sfumato._core.suggestions import MOST_COMPARED
 from sfumato._query.connection import Session
-from sfumato._query.estimate import NOTHING
-from sfumato._query.impossible_literals import Unheard
+from sfumato._query.estimate import NO_RECORDS
+from sfumato._query.impossible_literals import AbsentValue
 from sfumato._query.parser import range_comparisons
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.literal_equalities import find_equalities
 from sfumato._records.sql_quoting import RECORDS, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 
-MOST_TOLD, MOST_SUGGESTED = 3, 100
+MOST_NAMED, MOST_SUGGESTED = 3, 100
 """So many values are named in an answer; and for so many of a column another is looked for, which takes a moment."""
 FIRST_ROWS = 1 << 16
 """So many records tell which values a column has, before all are looked at: files list all values from the start."""
@@ -38,7 +38,7 @@ class _ListedColumn:
 
     name: str
     values: Sequence[Value]
-    comparable: frozenset[Value] | None
+    comparable_values: frozenset[Value] | None
     """Its texts, or its numbers; None where values are compared by rules of their own, such as dates."""
 
     @classmethod
@@ -49,87 +49,96 @@ class _ListedColumn:
         )
         return cls(name, values, present_values if is_plain else None)
 
-    def has(self, literal: exp.Literal) -> bool:
+    def contains(self, literal: exp.Literal) -> bool:
         """Whether a value is one of the column; so it is where nothing can be said."""
-        if self.comparable is None or not self.comparable:
+        if self.comparable_values is None or not self.comparable_values:
             return True
-        if isinstance(next(iter(self.comparable)), str):
-            return not literal.is_string or literal.name in self.comparable
+        if isinstance(next(iter(self.comparable_values)), str):
+            return not literal.is_string or literal.name in self.comparable_values
         try:
-            return float(literal.name) in self.comparable
+            return float(literal.name) in self.comparable_values
         except ValueError:
             return True
 
     @cached_property
-    def shown(self) -> list[str]:
+    def labels(self) -> list[str]:
         """The values as people see them."""
         return [display(value) for value in dict.fromkeys(self.values)]
 
 
 def check_literals(expression: Tree, session: Session) -> Tree:
     """An expression whose columns were found: ranges as lists of them, and what it names and is not there is noted."""
-    look(expression, session, range_comparisons.is_release_column)
-    return range_comparisons.rewrite_by_ranges(expression, session.manifest.bins)
+    note_absent_values(expression, session, range_comparisons.is_release_column)
+    return range_comparisons.rewrite_by_ranges(expression, session.manifest.ranges)
 
 
-def look(tree: Tree, session: Session, is_own: Callable[[exp.Column], bool]) -> None:
+def note_absent_values(tree: Tree, session: Session, is_own: Callable[[exp.Column], bool]) -> None:
     """Note the values that columns of the release are compared with and do not have."""
-    named: dict[str, dict[str, exp.Literal]] = {}
+    literals_by_column: dict[str, dict[str, exp.Literal]] = {}
     for column, literal in find_equalities(tree):
         if is_own(column):
-            named.setdefault(column.name.lower(), {})[literal.name] = literal
-    protected, public = _list_protected_columns(session), open_columns(session.manifest) if named else {}
-    for name, literals in named.items():
+            literals_by_column.setdefault(column.name.lower(), {})[literal.name] = literal
+    protected, public = (
+        _list_protected_columns(session),
+        list_text_columns(session.manifest) if literals_by_column else {},
+    )
+    for name, literals in literals_by_column.items():
         if name in public:
             texts = [literal_text for literal_text, literal in literals.items() if literal.is_string]
-            session.unheard += find_absent_values(session, public[name], texts)
+            session.absent_values += find_absent_values(session, public[name], texts)
         elif name in protected:
             listed_column = protected[name]
-            session.unheard += [
-                Unheard(listed_column.name, literal_text, listed_column.shown, is_protected=True)
+            session.absent_values += [
+                AbsentValue(listed_column.name, literal_text, listed_column.labels, is_protected=True)
                 for literal_text, literal in literals.items()
-                if not listed_column.has(literal)
+                if not listed_column.contains(literal)
             ]
 
 
-def open_columns(manifest: Manifest) -> dict[str, str]:
+def list_text_columns(manifest: Manifest) -> dict[str, str]:
     """The public columns of texts that are published as they come, by their names in small letters."""
-    names = [name for name in manifest.public if name not in manifest.bins and manifest.field(name).type == "string"]
+    names = [
+        name
+        for name in manifest.public_columns
+        if name not in manifest.ranges and manifest.get_field(name).type == "string"
+    ]
     return {name.lower(): name for name in names}
 
 
 def _list_protected_columns(session: Session) -> dict[str, _ListedColumn]:
     """What is protected and its groups, by their names in small letters; ranges are looked at elsewhere."""
-    manifest, cache = session.manifest, session.kept
+    manifest, cache = session.manifest, session.cache
     if "protected" not in cache:
         columns: dict[str, Sequence[Value]] = {
             name: [split_value(value)[number] for value in manifest.domain]
-            for number, name in enumerate(manifest.sensitive)
+            for number, name in enumerate(manifest.sensitive_columns)
         }
         listed_columns = [
             _ListedColumn.of(name, values)
-            for name, values in (columns | manifest.groups).items()
-            if name not in manifest.bins
+            for name, values in (columns | manifest.upper_levels).items()
+            if name not in manifest.ranges
         ]
         cache["protected"] = {column.name.lower(): column for column in listed_columns}
     columns_by_name: dict[str, _ListedColumn] = cache["protected"]
     return columns_by_name
 
 
-def find_absent_values(session: Session, name: str, texts: Collection[str]) -> list[Unheard]:
+def find_absent_values(session: Session, name: str, texts: Collection[str]) -> list[AbsentValue]:
     """Those of some texts that no record has in a public column."""
-    written = [candidate for candidate in texts if _is_text(candidate)]
+    valid_texts = [candidate for candidate in texts if _is_text(candidate)]
     first = _read_first_values(session, name)
-    present_texts = set(pc.filter(values := pa.array(written, pa.string()), pc.is_in(values, first)).to_pylist())
-    if rest := [candidate for candidate in written if candidate not in present_texts]:
+    present_texts = set(pc.filter(values := pa.array(valid_texts, pa.string()), pc.is_in(values, first)).to_pylist())
+    if rest := [candidate for candidate in valid_texts if candidate not in present_texts]:
         listed = ", ".join(map(quote_text, rest))
-        rows = session.rows(f"SELECT DISTINCT {quote_name(name)} FROM {RECORDS} WHERE {quote_name(name)} IN ({listed})")
+        rows = session.fetch_rows(
+            f"SELECT DISTINCT {quote_name(name)} FROM {RECORDS} WHERE {quote_name(name)} IN ({listed})"
+        )
         present_texts |= {candidate for (candidate,) in rows}
-    with session.complaining():
+    with session.explain_errors():
         examples: list[str] = first.slice(0, MOST_COMPARED).to_pylist() if len(present_texts) < len(texts) else []
     missing = [candidate for candidate in texts if candidate not in present_texts]
     return [
-        Unheard(name, candidate, examples if number < MOST_SUGGESTED else (), is_protected=False)
+        AbsentValue(name, candidate, examples if number < MOST_SUGGESTED else (), is_protected=False)
         for number, candidate in enumerate(missing)
     ]
 
@@ -146,34 +155,40 @@ def _is_text(literal: str) -> bool:
 def _read_first_values(session: Session, name: str) -> pa.Array:
     """The values that the first records list for a column: all that occur, in a file as they are written here."""
     key = f"first values of {name}"
-    if key not in session.kept:
+    if key not in session.cache:
         first_values = pa.array([], pa.string())
-        (path, *_) = session.manifest.paths(session.folder)
-        with session.complaining(), pq.ParquetFile(path, read_dictionary=[name]) as file:
+        (path, *_) = session.manifest.list_data_paths(session.folder)
+        with session.explain_errors(), pq.ParquetFile(path, read_dictionary=[name]) as file:
             for batch in file.iter_batches(FIRST_ROWS, columns=[name]):
                 column = batch.column(0)
                 values = column.dictionary if pa.types.is_dictionary(column.type) else column
                 texts = values.cast(pa.string()).drop_null()
                 first_values = texts if values is not column else texts.unique()
                 break
-        session.kept[key] = first_values
-    cached_values: pa.Array = session.kept[key]
+        session.cache[key] = first_values
+    cached_values: pa.Array = session.cache[key]
     return cached_values
 
 
-def summarize_absent_values(unheard: Iterable[Unheard]) -> str | None:
+def summarize_absent_values(absent_values: Iterable[AbsentValue]) -> str | None:
     """The first sentences, each once, and how many more there are."""
-    different = list({(value.column, value.text): value for value in unheard}.values())
-    sentences, more = [value.sentence for value in different[:MOST_TOLD]], len(different) - MOST_TOLD
+    different = list({(value.column, value.text): value for value in absent_values}.values())
+    sentences, more = [value.sentence for value in different[:MOST_NAMED]], len(different) - MOST_NAMED
     return " ".join([*sentences, *([f"{more:,} more values are not there."] if more > 0 else [])]) or None
 
 
 def explain_absent_values(session: Session, *, is_empty: bool) -> str | None:
     """What is said of values that are not there; and where no record is left, unless that already says why."""
-    is_told = any(not value.is_protected for value in session.unheard)
+    has_public_value = any(not value.is_protected for value in session.absent_values)
     return (
         " ".join(
-            filter(None, [summarize_absent_values(session.unheard), NOTHING if is_empty and not is_told else None])
+            filter(
+                None,
+                [
+                    summarize_absent_values(session.absent_values),
+                    NO_RECORDS if is_empty and not has_public_value else None,
+                ],
+            )
         )
         or None
     )

@@ -36,7 +36,7 @@ class ArrowSource:
         for path in paths:
             with _open_reader(path) as reader:
                 schemas.append(simplify_schema(reader.schema))
-                sizes.append(sum(batch.num_rows for batch in _read(reader)))
+                sizes.append(sum(batch.num_rows for batch in _iter_batches(reader)))
             if not schemas[-1].equals(schemas[0]):
                 raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
         return cls(tuple(paths), schemas[0], tuple(sizes))
@@ -46,23 +46,23 @@ class ArrowSource:
         """The number of rows: rows of persons are chosen, and pieces are numbered, by it."""
         return sum(self.file_rows)
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The batches of the files, cut where they are larger."""
         for path in self.paths:
             with _open_reader(path) as reader:
-                for batch in _read(reader):
-                    plain = replace_views(batch.select(list(columns)))
-                    for first in range(0, plain.num_rows, batch_rows):
-                        yield plain.slice(first, batch_rows)
+                for batch in _iter_batches(reader):
+                    plain_batch = replace_views(batch.select(list(columns)))
+                    for first in range(0, plain_batch.num_rows, batch_rows):
+                        yield plain_batch.slice(first, batch_rows)
 
-    def pieces(self, rows: int) -> Iterator[ArrowSource]:
+    def iter_pieces(self, rows: int) -> Iterator[ArrowSource]:
         """A file each."""
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
-    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
+    def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the files."""
-        return compute_files_digest(self.paths, each, is_content=is_content)
+        return compute_files_digest(self.paths, map_files, is_content=is_content)
 
 
 def open_arrow(opening: Opening) -> ArrowSource:
@@ -86,7 +86,7 @@ def _open_reader(path: File) -> Iterator[Any]:
         raise SourceError(f"{path.name!r} is not a whole Arrow file; check that it was copied completely.") from error
 
 
-def _read(reader: Any) -> Iterator[pa.RecordBatch]:
+def _iter_batches(reader: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(reader, pa.RecordBatchFileReader):
         yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
     else:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato._readers.type_inference import DATES, OVERSIZED, TIME, Guess
+from sfumato._readers.type_inference import DATES, OVERSIZED, TIME, SpellingGuess
 
-LARGEST = 1 << 63
+INT64_LIMIT = 1 << 63
 MOST_DIGITS = 10**76
 """What `OVERSIZED` holds."""
 
@@ -27,21 +27,21 @@ class ColumnKind:
         self.is_text = is_text
         self.is_wide = False
         """Whether a whole number is beyond 64 bits."""
-        self.dates = Guess(() if is_text else DATES)
+        self.date_guess = SpellingGuess(() if is_text else DATES)
         self.has_times = False
 
     def add(self, values: Iterable[Any]) -> None:
         """Look at further values; a missing one tells nothing."""
-        present = list(values)
-        kinds = set(map(type, present)) - {type(None)}
+        all_values = list(values)
+        kinds = set(map(type, all_values)) - {type(None)}
         self.kinds |= kinds
         if int in kinds and not self.is_wide:
-            whole = [value for value in present if type(value) is int]
-            self.is_wide = min(whole) < -LARGEST or max(whole) >= LARGEST
-        if str in kinds and self.dates.spellings:
-            self.dates.add(pa.array([value for value in present if type(value) is str], pa.string()))
+            integers = [value for value in all_values if type(value) is int]
+            self.is_wide = min(integers) < -INT64_LIMIT or max(integers) >= INT64_LIMIT
+        if str in kinds and self.date_guess.spellings:
+            self.date_guess.add(pa.array([value for value in all_values if type(value) is str], pa.string()))
         if datetime.datetime in kinds and not self.has_times:
-            self.has_times = any(type(value) is datetime.datetime and value.time() != _MIDNIGHT for value in present)
+            self.has_times = any(type(value) is datetime.datetime and value.time() != _MIDNIGHT for value in all_values)
 
     @property
     def is_mixed(self) -> bool:
@@ -54,7 +54,7 @@ class ColumnKind:
         if self.is_text or self.is_mixed or not self.kinds:
             return pa.string()
         if self.kinds == {str}:
-            return self.dates.found.kind if self.dates.found else pa.string()
+            return self.date_guess.spelling.kind if self.date_guess.spelling else pa.string()
         if self.kinds == {int}:
             return OVERSIZED if self.is_wide else pa.int64()
         if self.kinds <= {int, float}:
@@ -63,13 +63,13 @@ class ColumnKind:
             return pa.bool_()
         return TIME if self.has_times else pa.date32()
 
-    def array(self, values: Sequence[Any]) -> pa.Array:
+    def to_array(self, values: Sequence[Any]) -> pa.Array:
         """Values in the type of the column. What was not seen before raises an error of Arrow."""
         kind = self.type
         if pa.types.is_string(kind) and self.kinds != {str}:
             return pa.array([None if value is None else format_as_csv(value) for value in values], kind)
-        if self.kinds == {str} and self.dates.found:
-            return self.dates.found.read(pa.array(values, pa.string()))
+        if self.kinds == {str} and self.date_guess.spelling:
+            return self.date_guess.spelling.read(pa.array(values, pa.string()))
         if pa.types.is_date32(kind):
             return pa.array([_convert_to_day(value) for value in values], kind)
         if pa.types.is_floating(kind):

@@ -23,11 +23,11 @@ def find_ending(file: File) -> str:
 def open_content(file: File) -> Any:
     """The content of a file from its first byte on, as Arrow reads it."""
     readable_file = open_for_arrow(file)
-    if (how := COMPRESSIONS.get(file.suffix.lower())) is None:
+    if (compression := COMPRESSIONS.get(file.suffix.lower())) is None:
         return readable_file
     # Not by the name alone: Arrow would look for an ending in a path, and never in a store.
     return pa.CompressedInputStream(
-        pa.OSFile(str(readable_file)) if isinstance(readable_file, Path) else readable_file, how
+        pa.OSFile(str(readable_file)) if isinstance(readable_file, Path) else readable_file, compression
     )
 
 

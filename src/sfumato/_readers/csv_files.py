@@ -22,9 +22,9 @@ import pyarrow.csv as pa_csv
 from sfumato._core.digests import FileMapper, compute_files_digest
 from sfumato._core.object_store import File
 from sfumato._readers.compressed_files import find_ending, make_unreadable_error, open_content, open_text
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import Opening, TableReader
-from sfumato._readers.type_inference import DATES, Guess, Spelling, list_number_spellings
+from sfumato._readers.type_inference import DATES, Spelling, SpellingGuess, list_number_spellings
 from sfumato.errors import SchemaError, SourceError
 
 BLOCK_BYTES = 1 << 23
@@ -49,9 +49,9 @@ class CsvSource:
     """How the values of columns are spelled that are no texts."""
 
     @classmethod
-    def open(cls, paths: Sequence[File], read: ReadOptions = AS_USUAL) -> CsvSource:
+    def open(cls, paths: Sequence[File], options: ReadOptions = DEFAULT_READ_OPTIONS) -> CsvSource:
         """Read the files once to find the types of their columns."""
-        encoding = read.encoding
+        encoding = options.encoding
         header, delimiter = _read_header(paths[0], encoding)
         for path in paths[1:]:
             if _read_header(path, encoding) != (header, delimiter):
@@ -59,19 +59,21 @@ class CsvSource:
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
         texts = pa.schema([(name, pa.string()) for name in header])
-        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=read.missing)
+        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=options.missing)
         guesses = {
-            name: Guess((*list_number_spellings(read.decimal), *DATES)) for name in header if name not in read.text
+            name: SpellingGuess((*list_number_spellings(options.decimal), *DATES))
+            for name in header
+            if name not in options.text
         }
         file_rows = []
         for path in paths:
             rows = 0
-            for batch in replace(untyped, paths=(path,)).batches(header, 0):
+            for batch in replace(untyped, paths=(path,)).read_batches(header, 0):
                 rows += batch.num_rows
                 for name, guess in guesses.items():
                     guess.add(batch.column(name).dictionary)
             file_rows.append(rows)
-        spellings = {name: spelling for name, guess in guesses.items() if (spelling := guess.found)}
+        spellings = {name: spelling for name, guess in guesses.items() if (spelling := guess.spelling)}
         types = {name: spelling.kind for name, spelling in spellings.items()}
         schema = pa.schema([(name, types.get(name, pa.string())) for name in header])
         return replace(untyped, schema=schema, file_rows=tuple(file_rows), spellings=spellings)
@@ -81,24 +83,24 @@ class CsvSource:
         """The number of rows."""
         return sum(self.file_rows)
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream the files in blocks; `batch_rows` of 0 keeps the blocks as they come."""
         for path in self.paths:
-            for block in self._blocks(path, columns):
-                typed = self._typed(block)
-                for first in range(0, typed.num_rows, batch_rows or typed.num_rows or 1):
-                    yield typed.slice(first, batch_rows or typed.num_rows)
+            for block in self._read_blocks(path, columns):
+                typed_batch = self._convert_types(block)
+                for first in range(0, typed_batch.num_rows, batch_rows or typed_batch.num_rows or 1):
+                    yield typed_batch.slice(first, batch_rows or typed_batch.num_rows)
 
-    def pieces(self, rows: int) -> Iterator[CsvSource]:
+    def iter_pieces(self, rows: int) -> Iterator[CsvSource]:
         """A file each: where a row begins, only reading from the first one on can tell."""
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
-    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
+    def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the files."""
-        return compute_files_digest(self.paths, each, is_content=is_content)
+        return compute_files_digest(self.paths, map_files, is_content=is_content)
 
-    def _blocks(self, path: File, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _read_blocks(self, path: File, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             with pa_csv.open_csv(
                 open_content(path),
@@ -114,11 +116,11 @@ class CsvSource:
             ) as reader:
                 yield from reader
         except (pa.ArrowException, UnicodeError):
-            raise SourceError(self._explain(path)) from None  # Arrow repeats the row
+            raise SourceError(self._explain_failure(path)) from None  # Arrow repeats the row
         except OSError as error:
             raise make_unreadable_error(path, error) from error
 
-    def _explain(self, path: File) -> str:
+    def _explain_failure(self, path: File) -> str:
         """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
         try:
             with open_text(path, self.encoding) as file:
@@ -136,7 +138,7 @@ class CsvSource:
             return str(make_unreadable_error(path, error))
         return f"{path.name!r} is not a CSV file that can be read: its quotes or separators do not fit together."
 
-    def _typed(self, block: pa.RecordBatch) -> pa.RecordBatch:
+    def _convert_types(self, block: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
         for name, column in zip(block.schema.names, block.columns, strict=True):
             try:
@@ -152,7 +154,7 @@ class CsvSource:
 
 def open_csv(opening: Opening) -> CsvSource:
     """Open CSV files with one header."""
-    return CsvSource.open(opening.files, opening.read)
+    return CsvSource.open(opening.files, opening.read_options)
 
 
 def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
@@ -196,7 +198,7 @@ READER = TableReader(
     example="people.csv",
     open=open_csv,
     endings=(".csv", ".tsv", ".txt"),
-    named_alone=(".txt",),
+    explicit_endings=(".txt",),
     takes_several=True,
     reads_stores=True,
     reads_compressed=True,

@@ -13,14 +13,14 @@ from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
 
-READ_ALONE: dict[str, str | bool | int | float | list[str]] = {
+READ_ONLY_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "enable_external_access": "false",  # a view could read files, or ask the network
 }
-AS_TEXT = ("UUID", "TIME", "TIMETZ", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
+TEXT_TYPES = ("UUID", "TIME", "TIMETZ", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
 """What a table of people may be told apart by, and Arrow has no plain type for."""
-NAMES = """
+TABLE_NAMES_SQL = """
 SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal AND database_name = current_database()
 UNION ALL
 SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal AND database_name = current_database()
@@ -31,18 +31,20 @@ BATCH_ROWS = 1 << 16
 
 def open_duckdb(opening: Opening) -> MemorySource:
     """Keep the rows of one table or view."""
-    with rows_of(opening.file, opening.part) as rows:
+    with open_rows(opening.file, opening.part) as rows:
         return opening.keep(rows)
 
 
 @contextmanager
-def rows_of(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
+def open_rows(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
     """The rows of a table, in the order in which the file gives them."""
     import duckdb  # noqa: PLC0415 - takes long to load, and every command lists the readers
 
     try:
-        with duckdb.connect(str(file), read_only=True, config=READ_ALONE) as database:
-            names_by_label = {_format_table_name(*names): names for names in database.execute(NAMES).fetchall()}
+        with duckdb.connect(str(file), read_only=True, config=READ_ONLY_CONFIG) as database:
+            names_by_label = {
+                _format_table_name(*names): names for names in database.execute(TABLE_NAMES_SQL).fetchall()
+            }
             table = ".".join(
                 map(
                     _quote_name,
@@ -50,8 +52,8 @@ def rows_of(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
                 )
             )
             columns = database.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
-            wanted = ", ".join(_write_column_sql(name, kind) for name, kind, *_ in columns)
-            yield database.sql(f"SELECT {wanted} FROM {table}").to_arrow_reader(BATCH_ROWS)
+            select_list = ", ".join(_write_column_sql(name, kind) for name, kind, *_ in columns)
+            yield database.sql(f"SELECT {select_list} FROM {table}").to_arrow_reader(BATCH_ROWS)
     except duckdb.PermissionException as error:
         raise SourceError(f"{file.name!r} has a view that reads other files; make a table of it first.") from error
     except duckdb.Error as error:
@@ -69,7 +71,7 @@ def _quote_name(name: str) -> str:
 
 def _write_column_sql(name: str, kind: str) -> str:
     quoted = _quote_name(name)
-    return f"CAST({quoted} AS VARCHAR) AS {quoted}" if kind in AS_TEXT else quoted
+    return f"CAST({quoted} AS VARCHAR) AS {quoted}" if kind in TEXT_TYPES else quoted
 
 
 READER = TableReader(
@@ -77,5 +79,5 @@ READER = TableReader(
     example="file.duckdb::TABLE",
     open=open_duckdb,
     endings=(".duckdb",),
-    part="table",
+    part_kind="table",
 )

@@ -28,23 +28,23 @@ LARGEST_WHOLE = 1 << 53
 
 def open_excel(opening: Opening) -> MemorySource:
     """Read one sheet. It is known again by its rows, not by the file: another sheet of the file is another table."""
-    return MemorySource(read_sheet(opening.file, opening.part, opening.read.text, opening.read.missing))
+    return MemorySource(read_sheet(opening.file, opening.part, opening.read_options.text, opening.read_options.missing))
 
 
 def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: Iterable[str] = ()) -> pa.Table:
     """The rows of a sheet; those without any value are none."""
     calamine = import_optional("python_calamine", "excel", "an Excel file")
-    with file.open("rb") as opened:
-        content = io.BytesIO(opened.read())
+    with file.open("rb") as stream:
+        content = io.BytesIO(stream.read())
     check_workbook(file.name, content)
     try:
         book = calamine.CalamineWorkbook.from_filelike(content)
-        kinds = [
+        sheet_names = [
             sheet_metadata.name
             for sheet_metadata in book.sheets_metadata
             if sheet_metadata.typ == calamine.SheetTypeEnum.WorkSheet
         ]
-        sheet = tables_in_files.choose_table(file.name, part, kinds, "sheet")
+        sheet = tables_in_files.choose_table(file.name, part, sheet_names, "sheet")
         rows = book.get_sheet_by_name(sheet).to_python(skip_empty_area=False)
     except (calamine.CalamineError, calamine.PasswordError, calamine.ZipError, calamine.XmlError, OSError) as error:
         raise SourceError(
@@ -52,14 +52,14 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
         ) from error
     if not rows:
         raise SchemaError(f"the sheet {sheet!r} is empty: its first row must name the columns.")
-    names, marks = _check_names(rows[0], sheet), {"", *missing}
-    cells = ([_convert_cell(value, marks) for value in row] for row in rows[1:])
-    filled = [row for row in cells if any(value is not None for value in row)]
+    names, markers = _check_names(rows[0], sheet), {"", *missing}
+    cells = ([_convert_cell(value, markers) for value in row] for row in rows[1:])
+    filled_rows = [row for row in cells if any(value is not None for value in row)]
     arrays = []
     for number, name in enumerate(names):
-        values, kind = [row[number] for row in filled], ColumnKind(is_text=name in text)
+        values, kind = [row[number] for row in filled_rows], ColumnKind(is_text=name in text)
         kind.add(values)
-        arrays.append(kind.array(values))
+        arrays.append(kind.to_array(values))
     return pa.table(arrays, names=names)
 
 
@@ -72,10 +72,10 @@ def _check_names(cells: Sequence[Any], sheet: str) -> list[str]:
     return names
 
 
-def _convert_cell(value: Any, missing: Iterable[str]) -> Any:
+def _convert_cell(value: Any, markers: Iterable[str]) -> Any:
     """A cell as a value: whole numbers as such, and times of day as texts."""
     if isinstance(value, str):
-        return None if value in missing else value
+        return None if value in markers else value
     if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_WHOLE:
         return int(value)
     return str(value) if isinstance(value, datetime.time | datetime.timedelta) else value
@@ -86,7 +86,7 @@ READER = TableReader(
     example="book.xlsx::SHEET",
     open=open_excel,
     endings=(".xlsx", ".xlsm"),
-    part="sheet",
+    part_kind="sheet",
     reads_stores=True,
     extra="excel",
 )

@@ -39,25 +39,25 @@ def find_files(path: str) -> list[File]:
 
 def _list_tables_in_folder(folder: File) -> list[File]:
     """The tables in a folder. A text may be a note, and what begins with . or _ is some program's own."""
-    files = folder.below() if isinstance(folder, Address) else sorted(Path(str(folder)).rglob("*"))
+    files = folder.list_files() if isinstance(folder, Address) else sorted(Path(str(folder)).rglob("*"))
     table_files: list[File] = [
         file
         for file in files
-        if _is_looked_for(file)
+        if _is_table_file(file)
         and not file.name.startswith((".", "_"))
         and (isinstance(file, Address) or file.is_file())
     ]
     return table_files
 
 
-def _is_looked_for(file: File) -> bool:
+def _is_table_file(file: File) -> bool:
     """Whether a file in a folder is part of a table, by its name."""
     reader = find_reader_of_file(file)
-    return reader is not None and reader.takes_several and find_ending(file) not in reader.named_alone
+    return reader is not None and reader.takes_several and find_ending(file) not in reader.explicit_endings
 
 
 def _match_glob(pattern: File) -> list[File]:
     """The files that a glob means; in a store, one of names in one folder."""
     if isinstance(pattern, Address):
-        return [file for file in pattern.parent.below(is_deep=False) if fnmatchcase(file.name, pattern.name)]
+        return [file for file in pattern.parent.list_files(is_deep=False) if fnmatchcase(file.name, pattern.name)]
     return [path for path in map(Path, sorted(glob.glob(str(pattern)))) if path.is_file()]

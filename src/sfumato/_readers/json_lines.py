@@ -38,15 +38,15 @@ class JsonLines:
     encoding: str = "utf-8"
     missing: frozenset[str] = frozenset()
 
-    def stream(self, text: Sequence[str], told: Callable[[int], None]) -> pa.RecordBatchReader:
+    def open_stream(self, text: Sequence[str], row_progress: Callable[[int], None]) -> pa.RecordBatchReader:
         """The rows of all files, in types that hold all of them; somebody is told how many were looked at."""
         columns: dict[str, ColumnKind] = {}
-        looked_at = 0
-        for path, rows in self._blocks():
-            told(looked_at := looked_at + len(rows))
+        rows_read = 0
+        for path, rows in self._read_blocks():
+            row_progress(rows_read := rows_read + len(rows))
             for name in {name: None for row in rows for name in row}:
                 kind = columns.setdefault(name, ColumnKind(is_text=name in text))
-                kind.add(self._column(path, name, rows))
+                kind.add(self._extract_column(path, name, rows))
             if len(columns) > MOST_COLUMNS:
                 raise SchemaError(f"{path.name!r} has more than {MOST_COLUMNS:,} keys, which are no columns.")
         for name, kind in columns.items():
@@ -58,14 +58,14 @@ class JsonLines:
         if not columns:
             raise SchemaError("the table is empty: there is nothing to publish.")
         schema = pa.schema([(name, kind.type) for name, kind in columns.items()])
-        return pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema))
+        return pa.RecordBatchReader.from_batches(schema, self._read_batches(columns, schema))
 
-    def _batches(self, columns: dict[str, ColumnKind], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for path, rows in self._blocks():
-            arrays = [kind.array(self._column(path, name, rows)) for name, kind in columns.items()]
+    def _read_batches(self, columns: dict[str, ColumnKind], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for path, rows in self._read_blocks():
+            arrays = [kind.to_array(self._extract_column(path, name, rows)) for name, kind in columns.items()]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _column(self, path: File, name: str, rows: list[Row]) -> list[Any]:
+    def _extract_column(self, path: File, name: str, rows: list[Row]) -> list[Any]:
         values = [row.get(name) for row in rows]
         if not {dict, list}.isdisjoint(map(type, values)):
             raise SourceError(f"{name!r} in {path.name!r} holds lists or objects; write a key for each part of them.")
@@ -73,11 +73,11 @@ class JsonLines:
             return values
         return [None if type(value) is str and value in self.missing else value for value in values]
 
-    def _blocks(self) -> Iterator[tuple[File, list[Row]]]:
+    def _read_blocks(self) -> Iterator[tuple[File, list[Row]]]:
         for path in self.paths:
             block: list[Row] = []
             size = 0
-            for length, row in self._rows(path):
+            for length, row in self._parse_rows(path):
                 block.append(row)
                 size += length
                 if len(block) == BLOCK_LINES or size >= BLOCK_SIZE:
@@ -86,7 +86,7 @@ class JsonLines:
             if block:
                 yield path, block
 
-    def _rows(self, path: File) -> Iterator[tuple[int, Row]]:
+    def _parse_rows(self, path: File) -> Iterator[tuple[int, Row]]:
         """Each row, and how long its line is."""
         number = 0
         try:
@@ -114,17 +114,17 @@ class JsonLines:
 def open_json_lines(opening: Opening) -> MemorySource:
     """Read the lines into a private file; the digest is that of the files."""
     before = compute_files_digest(opening.files)
-    lines = JsonLines(opening.files, opening.read.encoding, frozenset(opening.read.missing))
-    source = opening.keep(lines.stream(opening.read.text, opening.told))
-    return source.read_from(opening.files, before)
+    lines = JsonLines(opening.files, opening.read_options.encoding, frozenset(opening.read_options.missing))
+    source = opening.keep(lines.open_stream(opening.read_options.text, opening.row_progress))
+    return source.attach_digest(opening.files, before)
 
 
-def _refuse(word: str) -> None:
+def _refuse_constant(constant: str) -> None:
     """NaN and Infinity are Python's, not JSON's."""
     raise ValueError
 
 
-DECODER = json.JSONDecoder(parse_constant=_refuse)
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 """One for all lines: to make it takes longer than to read one."""
 
 
@@ -133,7 +133,7 @@ READER = TableReader(
     example="people.jsonl",
     open=open_json_lines,
     endings=(".jsonl", ".ndjson", ".json"),
-    named_alone=(".json",),
+    explicit_endings=(".json",),
     takes_several=True,
     reads_stores=True,
     reads_compressed=True,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-MARKS = ("?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", ".", "k.A.", "k. A.", "k.a.")
+MISSING_MARKERS = ("?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", ".", "k.A.", "k. A.", "k.a.")
 """What stands for a missing value wherever it is found."""
-DOUBTFUL_MARKS = (
+DOUBTFUL_MARKERS = (
     *("None", "none", "-", "--", "unknown", "Unknown", "UNKNOWN", "Unknown/Invalid", "missing", "Missing"),
     *("not available", "Not Available", "not recorded", "Not recorded"),
     *("keine Angabe", "unbekannt", "Unbekannt", "inconnu", "desconocido"),

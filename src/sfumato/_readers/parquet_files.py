@@ -59,7 +59,7 @@ class ParquetSource:
         """The number of rows."""
         return sum(group.rows for group in self.groups)
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream the files; strings come as dictionaries, which is twice as fast."""
         strings = [name for name in columns if pa.types.is_string(self.schema.field(name).type)]
         for path, groups in groupby(self.groups, lambda group: group.path):
@@ -71,20 +71,20 @@ class ParquetSource:
                 except (pa.ArrowException, OSError, IndexError) as error:
                     raise _make_unreadable_error(path, error, "is damaged: it cannot be read to its end") from error
 
-    def pieces(self, rows: int) -> Iterator[ParquetSource]:
+    def iter_pieces(self, rows: int) -> Iterator[ParquetSource]:
         """Neighbouring row groups of one file."""
         for path, groups in groupby(self.groups, lambda group: group.path):
-            waiting: list[RowGroup] = []
+            piece_groups: list[RowGroup] = []
             for group in groups:
-                if waiting and sum(waiting_group.rows for waiting_group in waiting) + group.rows > rows:
-                    yield replace(self, paths=(path,), groups=tuple(waiting))
-                    waiting = []
-                waiting.append(group)
-            yield replace(self, paths=(path,), groups=tuple(waiting))
+                if piece_groups and sum(waiting_group.rows for waiting_group in piece_groups) + group.rows > rows:
+                    yield replace(self, paths=(path,), groups=tuple(piece_groups))
+                    piece_groups = []
+                piece_groups.append(group)
+            yield replace(self, paths=(path,), groups=tuple(piece_groups))
 
-    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
+    def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the files."""
-        return compute_files_digest(self.paths, each, is_content=is_content)
+        return compute_files_digest(self.paths, map_files, is_content=is_content)
 
 
 def open_parquet(opening: Opening) -> ParquetSource:

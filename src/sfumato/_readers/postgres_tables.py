@@ -20,29 +20,41 @@ from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
 
-SCHEMES = re.compile(r"postgres(ql)?:/{1,2}", re.IGNORECASE)
+SCHEME_PATTERN = re.compile(r"postgres(ql)?:/{1,2}", re.IGNORECASE)
 """With one slash too, which is what a `Path` makes of two."""
-ADDRESS = re.compile(
+ADDRESS_PATTERN = re.compile(
     r"postgres(?:ql)?:/{1,2}(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^@/?#\s]*)?@)?"
     r"(?P<place>[^@/?#\s]*/[^@/?#\s]+)(?P<options>\?[^@#\s]*?)?::(?P<table>[^@?#]+)",
     re.IGNORECASE,
 )
-FORM = (
+ADDRESS_HELP = (
     "a table in PostgreSQL is named postgresql://user@host:5432/database::schema.table; keep the password in ~/.pgpass "
     "or PGPASSWORD, or write the special characters in it as %40 and the like."
 )
-PLAIN = ("bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "date", "timestamp", "timestamptz")
+PLAIN_TYPES = (
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "float4",
+    "float8",
+    "text",
+    "varchar",
+    "date",
+    "timestamp",
+    "timestamptz",
+)
 """What comes in a type of its own; all else comes as text, numbers with a scale as doubles."""
 WHOLE_DIGITS = 18
 SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-COLUMNS = """
+COLUMNS_SQL = """
 SELECT a.attname, CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype
 WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-KEY = """
+PRIMARY_KEY_SQL = """
 SELECT a.attname FROM pg_catalog.pg_index i
 CROSS JOIN pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY AS k(attnum, place)
 JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
@@ -74,13 +86,13 @@ REASONS = (
 
 def open_postgres(opening: Opening) -> MemorySource:
     """Keep the rows of one table or view, read in one snapshot."""
-    with PostgresTable.of(opening.table).rows() as rows:
-        return MemorySource.kept(rows, opening.spool, opening.told)
+    with PostgresTable.of(opening.table).open_rows() as rows:
+        return MemorySource.spool_stream(rows, opening.spool, opening.row_progress)
 
 
 def hide_password(address: str) -> str:
     """Write an address without its password."""
-    return PostgresTable.of(address).shown
+    return PostgresTable.of(address).safe_address
 
 
 @dataclass(frozen=True)
@@ -89,52 +101,54 @@ class PostgresTable:
 
     address: str = field(repr=False)
     """With the password, if there is one in it."""
-    shown: str
+    safe_address: str
     """Without."""
     table: str
 
     @classmethod
     def of(cls, name: str) -> PostgresTable:
         """The table that an address means; one that is malformed is refused without repeating it."""
-        if (match := ADDRESS.fullmatch(name)) is None:
-            raise SourceError(FORM)
+        if (match := ADDRESS_PATTERN.fullmatch(name)) is None:
+            raise SourceError(ADDRESS_HELP)
         user, options = match["user"], match["options"] or ""
-        who = "" if user is None else f"{user}@"
+        user_prefix = "" if user is None else f"{user}@"
         safe_options = "&".join(
             option for option in options[1:].split("&") if option and "pass" not in unquote(option).lower()
         )
-        shown = f"postgresql://{who}{match['place']}{'?' if safe_options else ''}{safe_options}::{match['table']}"
+        safe_address = (
+            f"postgresql://{user_prefix}{match['place']}{'?' if safe_options else ''}{safe_options}::{match['table']}"
+        )
         secret = f"{user or ''}{match['password'] or ''}@" if user is not None else ""
-        return cls(f"postgresql://{secret}{match['place']}{options}", shown, match["table"])
+        return cls(f"postgresql://{secret}{match['place']}{options}", safe_address, match["table"])
 
     @contextmanager
-    def rows(self) -> Iterator[pa.RecordBatchReader]:
+    def open_rows(self) -> Iterator[pa.RecordBatchReader]:
         """The rows by the primary key, if there is one: a table without has no order of its own."""
         driver = import_optional("adbc_driver_postgresql.dbapi", "postgres", "a table in PostgreSQL")
-        failed: Exception | None = None
+        failure: Exception | None = None
         try:
             with driver.connect(self.address) as connection, connection.cursor() as cursor:
                 cursor.execute(SNAPSHOT)
-                cursor.execute(self._statement(cursor))
+                cursor.execute(self._write_query(cursor))
                 yield cursor.fetch_record_batch()
         except (driver.Error, pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None) is not None:  # of the disk here, and not of the server
                 raise
-            failed = error
-        if failed is not None:  # out of reach of the words of libpq, which a traceback would show
-            why = next((reason for mark, reason in REASONS if mark in str(failed)), "the server refuses")
+            failure = error
+        if failure is not None:  # out of reach of the words of libpq, which a traceback would show
+            why = next((reason for mark, reason in REASONS if mark in str(failure)), "the server refuses")
             raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.") from None
 
-    def _statement(self, cursor: Any) -> str:
-        oid, named = self._found(cursor)
-        cursor.execute(COLUMNS.format(oid=oid))
-        wanted = ", ".join(_write_column_sql(*column) for column in cursor.fetchall())
-        cursor.execute(KEY.format(oid=oid))
+    def _write_query(self, cursor: Any) -> str:
+        oid, table_sql = self._find_table(cursor)
+        cursor.execute(COLUMNS_SQL.format(oid=oid))
+        select_list = ", ".join(_write_column_sql(*column) for column in cursor.fetchall())
+        cursor.execute(PRIMARY_KEY_SQL.format(oid=oid))
         # With the table before it: by itself, the name means the converted column, in which two keys may be equal.
         key = ", ".join(f"original.{_quote_name(name)}" for (name,) in cursor.fetchall())
-        return f"SELECT {wanted} FROM {named} AS original{' ORDER BY ' if key else ''}{key}"
+        return f"SELECT {select_list} FROM {table_sql} AS original{' ORDER BY ' if key else ''}{key}"
 
-    def _found(self, cursor: Any) -> tuple[int, str]:
+    def _find_table(self, cursor: Any) -> tuple[int, str]:
         """The number of the table, and its name as SQL has it: as it was written, or as if it had been in quotes."""
         quoted = ".".join(map(_quote_name, self.table.split(".")))
         cursor.execute(
@@ -154,7 +168,7 @@ def _quote_name(name: str) -> str:
 
 def _write_column_sql(name: str, kind: str, modifier: int) -> str:
     quoted = _quote_name(name)
-    if kind in PLAIN:
+    if kind in PLAIN_TYPES:
         return quoted
     if kind != "numeric":
         return f"{quoted}::pg_catalog.text AS {quoted}"
@@ -167,7 +181,7 @@ READER = TableReader(
     name="PostgreSQL",
     example="postgresql://user@host/database::TABLE",
     open=open_postgres,
-    address=SCHEMES,
+    address_pattern=SCHEME_PATTERN,
     hide_secrets=hide_password,
     extra="postgres",
 )

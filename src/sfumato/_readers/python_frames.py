@@ -38,7 +38,7 @@ def is_stream(table: Any) -> bool:
 
 def open_pandas(opening: Opening) -> MemorySource:
     """Copy a pandas frame; its index is no column."""
-    return MemorySource.of_pandas(opening.table)
+    return MemorySource.from_pandas(opening.table)
 
 
 def open_polars(opening: Opening) -> MemorySource:

@@ -41,5 +41,5 @@ class ReadOptions:
             )
 
 
-AS_USUAL = ReadOptions()
+DEFAULT_READ_OPTIONS = ReadOptions()
 """What holds where nothing is said."""

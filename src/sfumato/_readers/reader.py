@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.object_store import File
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.sources import MemorySource, RowProgress, Source, ignore_rows
 
 
@@ -21,8 +21,8 @@ class Opening:
     """The table as it was given: a name or an object."""
     spool: Path
     """A private place for a table that can be read only once: a file, or a folder of that name."""
-    read: ReadOptions = AS_USUAL
-    told: RowProgress = ignore_rows
+    read_options: ReadOptions = DEFAULT_READ_OPTIONS
+    row_progress: RowProgress = ignore_rows
     """Called with the number of rows read so far."""
     files: tuple[File, ...] = ()
     """The files that the name means, in order; empty for addresses and objects."""
@@ -36,7 +36,7 @@ class Opening:
 
     def keep(self, stream: Any) -> MemorySource:
         """Write an Arrow stream to the private place, so that it can be read again."""
-        return MemorySource.spooled(stream, self.spool, self.told)
+        return MemorySource.from_stream(stream, self.spool, self.row_progress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +50,15 @@ class TableReader:
     open: Callable[[Opening], Source]
     endings: tuple[str, ...] = ()
     """Endings of file names, the usual one first."""
-    address: re.Pattern[str] | None = None
+    address_pattern: re.Pattern[str] | None = None
     """The beginning of a name that is no file."""
     is_own: Callable[[Any], bool] | None = None
     """Recognises an object."""
     takes_several: bool = False
     """Whether a table may be several files: a glob or a folder."""
-    named_alone: tuple[str, ...] = ()
+    explicit_endings: tuple[str, ...] = ()
     """Endings that are read when a file is named, and left alone in a folder."""
-    part: str = ""
+    part_kind: str = ""
     """What a table inside a file is called (`sheet`); empty if a file is one table."""
     reads_stores: bool = False
     """Whether files are read from object stores."""

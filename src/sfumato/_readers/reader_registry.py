@@ -56,8 +56,11 @@ def find_reader_of_file(file: File) -> TableReader | None:
 
 def find_reader_of_address(name: str) -> TableReader | None:
     """Finds who reads a table that is no file, by the form of its address alone."""
-    readers = (reader for reader in READERS.values() if reader.address is not None)
-    return next((reader for reader in readers if reader.address is not None and reader.address.match(name)), None)
+    readers = (reader for reader in READERS.values() if reader.address_pattern is not None)
+    return next(
+        (reader for reader in readers if reader.address_pattern is not None and reader.address_pattern.match(name)),
+        None,
+    )
 
 
 def find_reader_of_object(table: Any) -> TableReader:
@@ -73,8 +76,8 @@ def find_reader_of_object(table: Any) -> TableReader:
 
 def find_reader_of_beginning(content: bytes) -> TableReader:
     """Finds who reads what comes by standard input, by its first bytes; the longest beginning counts."""
-    marks = [(mark, reader) for reader in READERS.values() for mark in reader.beginnings if content.startswith(mark)]
-    return max(marks, key=lambda marked: len(marked[0]))[1]
+    matches = [(mark, reader) for reader in READERS.values() for mark in reader.beginnings if content.startswith(mark)]
+    return max(matches, key=lambda match: len(match[0]))[1]
 
 
 def hide_secrets(name: str) -> str:
@@ -104,9 +107,11 @@ def describe_endings() -> str:
 def describe_tables() -> str:
     """Says in one sentence, without its stop, what may be named as a table on the command line."""
     readers = READERS.values()
-    alone = [reader.name for reader in readers if reader.endings and not (reader.takes_several or reader.part)]
-    other = ", ".join(reader.example for reader in readers if reader.part or reader.address is not None)
-    one = f"one {join_words(alone)} file; " if alone else ""
+    single_kinds = [
+        reader.name for reader in readers if reader.endings and not (reader.takes_several or reader.part_kind)
+    ]
+    other = ", ".join(reader.example for reader in readers if reader.part_kind or reader.address_pattern is not None)
+    one = f"one {join_words(single_kinds)} file; " if single_kinds else ""
     return (
         f"A {describe_several()} file, a quoted glob or a directory of them, here or in a store (s3://...); "
         f"{one}{other}; - for standard input"

@@ -45,15 +45,15 @@ class Source(Protocol):
         """The number of rows, where it is known without reading them."""
         ...
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows in order, as batches of some of the columns."""
         ...
 
-    def pieces(self, rows: int) -> Iterator[Self]:
+    def iter_pieces(self, rows: int) -> Iterator[Self]:
         """The same rows as smaller tables, one after the other: of about so many rows, where they can be cut so."""
         ...
 
-    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
+    def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
         """A digest of the rows that are published; two equal digests mean the same table.
 
         Of a file with several tables in it, the digest is that of one table. `each` may read several files at once.
@@ -73,7 +73,7 @@ class MemorySource:
     """That of the files it was read from, where it was read from some: they need not be the same to Arrow for ever."""
 
     @classmethod
-    def of_pandas(cls, frame: Any) -> MemorySource:
+    def from_pandas(cls, frame: Any) -> MemorySource:
         """Copy a pandas frame; its index is no column."""
         names = [str(name) for name in frame.columns]
         if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -82,25 +82,25 @@ class MemorySource:
             table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             # Arrow names the column in its last argument; the offending value in the first must not be repeated.
-            named = [str(part) for part in error.args if "column" in str(part)]
-            reason = named[0].splitlines()[0] if named else type(error).__name__
+            column_reasons = [str(part) for part in error.args if "column" in str(part)]
+            reason = column_reasons[0].splitlines()[0] if column_reasons else type(error).__name__
             raise SourceError(
                 f"the pandas frame holds a column of mixed or oversized values ({reason}); convert it to text first."
             ) from None
         return cls(table.replace_schema_metadata(None))
 
     @classmethod
-    def spooled(cls, stream: Any, spool: Path, told: RowProgress = ignore_rows) -> MemorySource:
+    def from_stream(cls, stream: Any, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
         """Keep a stream that can be read only once, and say in our words what is wrong with it."""
         try:
-            return cls.kept(stream, spool, told)
+            return cls.spool_stream(stream, spool, row_progress)
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None) is not None:  # of the disk, and not of the stream
                 raise
             raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
 
     @classmethod
-    def kept(cls, stream: Any, spool: Path, told: RowProgress = ignore_rows) -> MemorySource:
+    def spool_stream(cls, stream: Any, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
         """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
 
         The file has no name any more before the first value is in it, so that the system removes it with its last user,
@@ -114,12 +114,12 @@ class MemorySource:
                 rows = 0
                 for batch in reader:
                     writer.write_batch(batch)
-                    told(rows := rows + batch.num_rows)
+                    row_progress(rows := rows + batch.num_rows)
             file.flush()
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
 
-    def read_from(self, files: Sequence[File], before: str) -> MemorySource:
+    def attach_digest(self, files: Sequence[File], before: str) -> MemorySource:
         """The same with the digest of the files that it was read from; refused if they changed meanwhile."""
         if compute_files_digest(files) != before:
             raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
@@ -142,16 +142,16 @@ class MemorySource:
         """The number of rows."""
         return int(self.table.num_rows)
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Slices of the table."""
         yield from map(replace_views, self.table.select(list(columns)).to_batches(batch_rows))
 
-    def pieces(self, rows: int) -> Iterator[MemorySource]:
+    def iter_pieces(self, rows: int) -> Iterator[MemorySource]:
         """Slices of the table."""
         for first in range(0, self.rows, rows):
             yield MemorySource(self.table.slice(first, rows))
 
-    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
+    def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
         if self.digest is not None:
             return self.digest
@@ -199,38 +199,38 @@ class _HashSink:
 class MarkedSource:
     """A table in which some texts stand for a missing value, in every column of texts."""
 
-    table: Source
+    source: Source
     missing: tuple[str, ...]
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, with plain types."""
-        return self.table.schema
+        return self.source.schema
 
     @property
     def rows(self) -> int | None:
         """The number of rows, where it is known without reading them."""
-        return self.table.rows
+        return self.source.rows
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows in order, as batches of some of the columns."""
-        for batch in self.table.batches(columns, batch_rows):
-            yield pa.RecordBatch.from_arrays(list(map(self._unmarked, batch.columns)), names=batch.schema.names)
+        for batch in self.source.read_batches(columns, batch_rows):
+            yield pa.RecordBatch.from_arrays(list(map(self._replace_markers, batch.columns)), names=batch.schema.names)
 
-    def pieces(self, rows: int) -> Iterator[MarkedSource]:
+    def iter_pieces(self, rows: int) -> Iterator[MarkedSource]:
         """The pieces of the table, in which the same texts stand for a missing value."""
-        for piece in self.table.pieces(rows):
+        for piece in self.source.iter_pieces(rows):
             yield MarkedSource(piece, self.missing)
 
-    def fingerprint(self, each: FileMapper = map, *, is_content: bool = True) -> str:
+    def compute_fingerprint(self, map_files: FileMapper = map, *, is_content: bool = True) -> str:
         """The digest of the table itself."""
-        return self.table.fingerprint(each, is_content=is_content)
+        return self.source.compute_fingerprint(map_files, is_content=is_content)
 
-    def _unmarked(self, column: pa.Array) -> pa.Array:
+    def _replace_markers(self, column: pa.Array) -> pa.Array:
         if not pa.types.is_string(simplify_type(column.type)):
             return column
         if pa.types.is_dictionary(column.type):
-            return pa.DictionaryArray.from_arrays(column.indices, self._unmarked(column.dictionary))
+            return pa.DictionaryArray.from_arrays(column.indices, self._replace_markers(column.dictionary))
         texts = column.cast(pa.string())
         return pc.if_else(pc.is_in(texts, pa.array(self.missing)), pa.scalar(None, pa.string()), texts)
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.digests import compute_file_digest
-from sfumato._core.object_store import SPARK, is_spark_name
+from sfumato._core.object_store import SPARK_PREFIX, is_spark_name
 from sfumato._core.spark_tasks import (
     Batches,
-    Sent,
+    WorkerRow,
     collect_rows,
     explain_missing_package,
     pack_error,
@@ -35,7 +35,7 @@ from sfumato._readers.reader import Opening, TableReader
 from sfumato.errors import EngineError, MissingExtraError, SchemaError, SourceError
 
 GROUP_ROWS = 1 << 18
-SPARK_NAME = re.compile(re.escape(SPARK))
+SPARK_NAME = re.compile(re.escape(SPARK_PREFIX))
 """The beginning of the name of a table that Spark knows."""
 
 
@@ -78,7 +78,7 @@ def _create_session(builder: Any, master: str | None) -> Any:
 
 def _find_frame(table: str) -> Any:
     """The frame of a table that Spark knows."""
-    name, spark = table.removeprefix(SPARK), get_session()
+    name, spark = table.removeprefix(SPARK_PREFIX), get_session()
     try:
         frame = spark.table(name)
         frame.columns  # noqa: B018 - it is not looked for before
@@ -121,25 +121,25 @@ def _list_columns(frame: Any) -> list[str]:
         ) from error
 
 
-def _spool_partition(folder: str, names: Sequence[str], batches: Batches) -> Iterator[Sent]:
+def _spool_partition(folder: str, names: Sequence[str], batches: Batches) -> Iterator[WorkerRow]:
     """Write what comes to a file, on a worker; returns its digest and its name."""
     path = Path(folder) / f"{uuid4().hex}.parquet"
     try:
         if _write(path, names, batches):
-            yield Sent(0, 0, 0, False, f"{compute_file_digest(path)} {path.name}".encode())
+            yield WorkerRow(0, 0, 0, False, f"{compute_file_digest(path)} {path.name}".encode())
     except OSError as error:
-        yield Sent(0, 0, 0, True, pack_error(error))
+        yield WorkerRow(0, 0, 0, True, pack_error(error))
     except Exception as error:  # of the frame, which is computed while it is read: the words may hold its values
-        failed = SourceError(
+        source_error = SourceError(
             f"Spark cannot compute this frame, or a column has a type that is not read ({type(error).__name__}); look "
             "at it there first, such as by its show(), and convert such columns to text."
         )
-        yield Sent(0, 0, 0, True, pack_error(failed))
+        yield WorkerRow(0, 0, 0, True, pack_error(source_error))
 
 
 def _write(path: Path, names: Sequence[str], batches: Batches) -> bool:
     """Write the batches under the names of the frame; returns whether there was anything to write."""
-    writer, waiting, rows = None, [], 0
+    writer, pending_batches, rows = None, [], 0
     try:
         for batch in batches:
             if not batch.num_rows:
@@ -147,13 +147,13 @@ def _write(path: Path, names: Sequence[str], batches: Batches) -> bool:
             if writer is None:
                 path.touch(mode=0o600)
                 writer = pq.ParquetWriter(path, batch.rename_columns(list(names)).schema)
-            waiting.append(batch.rename_columns(list(names)))
+            pending_batches.append(batch.rename_columns(list(names)))
             rows += batch.num_rows
             if rows >= GROUP_ROWS:
-                writer.write_table(pa.Table.from_batches(waiting))
-                waiting, rows = [], 0
-        if writer is not None and waiting:
-            writer.write_table(pa.Table.from_batches(waiting))
+                writer.write_table(pa.Table.from_batches(pending_batches))
+                pending_batches, rows = [], 0
+        if writer is not None and pending_batches:
+            writer.write_table(pa.Table.from_batches(pending_batches))
     finally:
         if writer is not None:
             writer.close()
@@ -164,7 +164,7 @@ READER = TableReader(
     name="Spark",
     example="spark:catalog.schema.table",
     open=open_spark,
-    address=SPARK_NAME,
+    address_pattern=SPARK_NAME,
     is_own=is_frame,
     extra="spark",
 )

@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from sfumato._core.object_store import HeldFile
+from sfumato._core.object_store import BufferFile
 from sfumato._readers.reader_registry import find_reader_of_beginning
 from sfumato.errors import SourceError
 
-MARK = "-"
+STANDARD_INPUT = "-"
 """Stands for standard input in the place of a path."""
 NAME = "standard input"
 GZIP, PACKED_CSV = b"\x1f\x8b", ".csv.gz"
@@ -23,14 +23,14 @@ GZIP, PACKED_CSV = b"\x1f\x8b", ".csv.gz"
 LONGEST_BEGINNING = 64
 
 
-def read_standard_input(spool: Path) -> HeldFile:
+def read_standard_input(spool: Path) -> BufferFile:
     """All that comes in, as a file whose name says what it is."""
     if sys.stdin is None or sys.stdin.isatty():
         raise SourceError("- is standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...")
     content = spool_bytes(sys.stdin.buffer, spool)
     first = content[:LONGEST_BEGINNING].to_pybytes()
     suffix = PACKED_CSV if first.startswith(GZIP) else find_reader_of_beginning(first).endings[0]
-    return HeldFile(NAME + suffix, content)
+    return BufferFile(NAME + suffix, content)
 
 
 def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.digests import compute_files_digest
-from sfumato._core.object_store import Address, File, HeldFile
+from sfumato._core.object_store import Address, BufferFile, File
 from sfumato._readers import statistics_worker as worker
 from sfumato._readers.read_options import UTF_8, ReadOptions
 from sfumato._readers.reader import Opening, TableReader
@@ -41,38 +41,38 @@ LARGEST_WHOLE = 1 << 53
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The years 1 to 9999, in days since 1970."""
 BATCH_ROWS = 1 << 16
-CELLS = 1 << 22
+BATCH_CELLS = 1 << 22
 """How many values are held in memory at once."""
 NUMBERED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-START = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {worker.__name__} import main; main()"
+WORKER_CODE = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {worker.__name__} import main; main()"
 
 
 @dataclass(frozen=True)
-class Package:
+class StatisticsPackage:
     """A statistics package: how it counts time, and which formats of columns mean dates."""
 
     name: str
     origin: int
     """Its first day, in days since 1970."""
-    date: re.Pattern[str]
-    moment: re.Pattern[str]
-    clock: re.Pattern[str] | None = None
-    days_in: int = 1
+    date_formats: re.Pattern[str]
+    moment_formats: re.Pattern[str]
+    clock_formats: re.Pattern[str] | None = None
+    units_per_day: int = 1
     """What a day counts for in a date."""
-    seconds_in: float = 1.0
+    units_per_second: float = 1.0
     """What a second counts for in a moment."""
 
 
-SPSS = Package(
+SPSS = StatisticsPackage(
     "SPSS",
     -141_428,
     re.compile(r"(DATE|ADATE|EDATE|JDATE|SDATE|MOYR|QYR|WKYR)\d"),
     re.compile(r"(DATETIME|YMDHMS)\d"),
     re.compile(r"(TIME|DTIME|MTIME)\d"),
-    days_in=DAY,
+    units_per_day=DAY,
 )
-STATA = Package("Stata", -3_653, re.compile(r"%-?t?d"), re.compile(r"%-?t[cC]"), seconds_in=1000.0)
-SAS = Package(
+STATA = StatisticsPackage("Stata", -3_653, re.compile(r"%-?t?d"), re.compile(r"%-?t[cC]"), units_per_second=1000.0)
+SAS = StatisticsPackage(
     "SAS",
     -3_653,
     re.compile(
@@ -104,12 +104,14 @@ def open_sas_transport(opening: Opening) -> MemorySource:
     return _open(opening, SAS, worker.TRANSPORT)
 
 
-def _open(opening: Opening, package: Package, function: str) -> MemorySource:
+def _open(opening: Opening, package: StatisticsPackage, function: str) -> MemorySource:
     """Keep the rows as the worker gives them, look at every column once, and keep the rows as they are published."""
     before = compute_files_digest(opening.files)
-    with _read_rows(opening.file, package, function, opening.read) as rows:
-        raw = MemorySource.kept(rows, opening.spool.with_name(f"{opening.spool.name}-raw"), opening.told)
-    columns = _make_columns(raw.table, package, opening.read)
+    with _read_rows(opening.file, package, function, opening.read_options) as rows:
+        raw = MemorySource.spool_stream(
+            rows, opening.spool.with_name(f"{opening.spool.name}-raw"), opening.row_progress
+        )
+    columns = _make_columns(raw.table, package, opening.read_options)
     schema = pa.schema([(column.name, column.type) for column in columns])
     converted = (
         pa.RecordBatch.from_arrays(
@@ -117,50 +119,57 @@ def _open(opening: Opening, package: Package, function: str) -> MemorySource:
         )
         for batch in raw.table.to_batches(BATCH_ROWS)
     )
-    return opening.keep(pa.RecordBatchReader.from_batches(schema, converted)).read_from(opening.files, before)
+    return opening.keep(pa.RecordBatchReader.from_batches(schema, converted)).attach_digest(opening.files, before)
 
 
 # ---------------------------------------------------------------------------------------------------------- the worker
 
 
 @contextmanager
-def _read_rows(file: File, package: Package, function: str, read: ReadOptions) -> Iterator[pa.RecordBatchReader]:
+def _read_rows(
+    file: File, package: StatisticsPackage, function: str, read: ReadOptions
+) -> Iterator[pa.RecordBatchReader]:
     """The rows of a file as the worker gives them; a worker that fails, or dies, is told of in one sentence."""
-    content = file.content if isinstance(file, HeldFile) else None
-    where: dict[str, Any] = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
-    if content is None and not where:
-        where = {"path": str(file)}
+    content = file.content if isinstance(file, BufferFile) else None
+    location: dict[str, Any] = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
+    if content is None and not location:
+        location = {"path": str(file)}
     encoding = None if read.encoding.lower().replace("_", "-") in (UTF_8, "utf8") else read.encoding
-    command = [sys.executable, "-I", "-c", START, json.dumps(sys.path)]
+    command = [sys.executable, "-I", "-c", WORKER_CODE, json.dumps(sys.path)]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    failed = None
+    failure = None
     try:
         assert child.stdin is not None
         assert child.stdout is not None
         with child.stdin:
-            request = {"function": function, "encoding": encoding, "cells": CELLS, "has_content": content is not None}
-            child.stdin.write(json.dumps({**request, **where}).encode() + b"\n")
+            request = {
+                "function": function,
+                "encoding": encoding,
+                "cells": BATCH_CELLS,
+                "has_content": content is not None,
+            }
+            child.stdin.write(json.dumps({**request, **location}).encode() + b"\n")
             if content is not None:
                 child.stdin.write(memoryview(content))
         with pa.ipc.open_stream(child.stdout) as rows:
             yield rows
     except (pa.ArrowException, BrokenPipeError) as error:
-        failed = error
+        failure = error
     except OSError as error:
         if error.errno is not None:  # of the disk, and not of the stream
             raise
-        failed = error
+        failure = error
     finally:
-        if failed is None and sys.exc_info()[0] is not None:
+        if failure is None and sys.exc_info()[0] is not None:
             child.kill()
         if child.stdout is not None:
             child.stdout.close()
         code = child.wait()
-    if code or failed is not None:
+    if code or failure is not None:
         raise _make_failure_error(file, package, code)
 
 
-def _make_failure_error(file: File, package: Package, code: int) -> SourceError | MissingExtraError:
+def _make_failure_error(file: File, package: StatisticsPackage, code: int) -> SourceError | MissingExtraError:
     if code == worker.NOT_INSTALLED:
         return MissingExtraError(
             f"a file of {package.name} needs a further library; install it with: pip install 'sfumato[{EXTRA}]'."
@@ -191,31 +200,39 @@ class _TypedColumn:
     convert: Callable[[pa.Array], pa.Array] = field(repr=False)
 
 
-def _make_columns(table: pa.Table, package: Package, read: ReadOptions) -> list[_TypedColumn]:
+def _make_columns(table: pa.Table, package: StatisticsPackage, read: ReadOptions) -> list[_TypedColumn]:
     names = table.column_names
     if not names:
         raise SchemaError("the table has no columns: there is nothing to publish.")
     if repeated := next((name for name, times in Counter(names).items() if times > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
-    about = json.loads(table.schema.metadata[worker.ABOUT])
+    metadata = json.loads(table.schema.metadata[worker.METADATA_KEY])
     typed_columns = []
-    for name, style in zip(names, about["formats"], strict=True):
+    for name, column_format in zip(names, metadata["formats"], strict=True):
         values = table.column(name)
         # A code that is a letter, in a column of numbers, stands for a missing value.
         is_code = (int, float) if pa.types.is_floating(values.type) else str
-        labels = {code: label for code, label in about["labels"].get(name, ()) if isinstance(code, is_code)}
-        labels = _select_value_labels(labels, about["missing"].get(name, ()))
-        typed_columns.append(_make_column(name, values, package, str(style or ""), labels, is_text=name in read.text))
+        labels = {code: label for code, label in metadata["labels"].get(name, ()) if isinstance(code, is_code)}
+        labels = _select_value_labels(labels, metadata["missing"].get(name, ()))
+        typed_columns.append(
+            _make_column(name, values, package, str(column_format or ""), labels, is_text=name in read.text)
+        )
     return typed_columns
 
 
 def _make_column(  # noqa: PLR0913 - a column, and what the file says of it
-    name: str, values: pa.ChunkedArray, package: Package, style: str, labels: Mapping[Any, str], *, is_text: bool
+    name: str,
+    values: pa.ChunkedArray,
+    package: StatisticsPackage,
+    column_format: str,
+    labels: Mapping[Any, str],
+    *,
+    is_text: bool,
 ) -> _TypedColumn:
     is_number = pa.types.is_floating(values.type)
-    if is_number and (package.date.match(style) or package.moment.match(style)):
-        return _make_date_column(name, values, package, is_day=package.date.match(style) is not None)
-    if is_number and package.clock is not None and package.clock.match(style):
+    if is_number and (package.date_formats.match(column_format) or package.moment_formats.match(column_format)):
+        return _make_date_column(name, values, package, is_day=package.date_formats.match(column_format) is not None)
+    if is_number and package.clock_formats is not None and package.clock_formats.match(column_format):
         return _TypedColumn(name, pa.string(), _convert_each_value(_format_clock))
     if labels:
         return _TypedColumn(name, pa.string(), _convert_each_value(_make_label_writer(values, labels)))
@@ -227,24 +244,24 @@ def _make_column(  # noqa: PLR0913 - a column, and what the file says of it
     return _TypedColumn(name, kind, lambda column: column.cast(kind))
 
 
-def _make_date_column(name: str, values: pa.ChunkedArray, package: Package, *, is_day: bool) -> _TypedColumn:
+def _make_date_column(name: str, values: pa.ChunkedArray, package: StatisticsPackage, *, is_day: bool) -> _TypedColumn:
     """A column of days, or of moments."""
 
-    def days(column: pa.Array) -> pa.Array:
-        return pc.add(pc.floor(pc.divide(column, float(package.days_in))), float(package.origin))
+    def to_days(column: pa.Array) -> pa.Array:
+        return pc.add(pc.floor(pc.divide(column, float(package.units_per_day))), float(package.origin))
 
-    def moments(column: pa.Array) -> pa.Array:
-        seconds = pc.add(pc.divide(column, package.seconds_in), float(package.origin * DAY))
+    def to_microseconds(column: pa.Array) -> pa.Array:
+        seconds = pc.add(pc.divide(column, package.units_per_second), float(package.origin * DAY))
         return pc.round(pc.multiply(seconds, 1e6))
 
     for chunk in values.chunks:
-        shown = days(chunk) if is_day else pc.divide(moments(chunk), 1e6 * DAY)
-        ends = pc.min_max(shown)
+        day_numbers = to_days(chunk) if is_day else pc.divide(to_microseconds(chunk), 1e6 * DAY)
+        ends = pc.min_max(day_numbers)
         if ends["min"].is_valid and not FIRST_DAY <= ends["min"].as_py() <= ends["max"].as_py() < LAST_DAY + 1:
             raise SourceError(f"column {name!r} holds dates outside the years 1 to 9999; correct them in the file.")
     if is_day:
-        return _TypedColumn(name, pa.date32(), lambda column: days(column).cast(pa.int32()).cast(pa.date32()))
-    return _TypedColumn(name, TIME, lambda column: moments(column).cast(pa.int64()).cast(TIME))
+        return _TypedColumn(name, pa.date32(), lambda column: to_days(column).cast(pa.int32()).cast(pa.date32()))
+    return _TypedColumn(name, TIME, lambda column: to_microseconds(column).cast(pa.int64()).cast(TIME))
 
 
 def _is_whole(values: pa.ChunkedArray) -> bool:
@@ -319,24 +336,28 @@ def _make_label_writer(values: pa.ChunkedArray, labels: Mapping[Any, str]) -> Ca
     Codes share a label if two have the same one, or if a code without a label reads like the label of another.
     """
     is_number = pa.types.is_floating(values.type)
-    named = {_format_value(code): text for code, text in labels.items()}
-    shared = {text for text, times in Counter(named.values()).items() if times > 1}
-    alike = [text for text in named.values() if text not in named and (not is_number or NUMBERED.fullmatch(text))]
-    if alike:
-        codes = pa.array(list(map(float, alike)) if is_number else alike, values.type)
-        present = {str(_format_value(code)) for code in pc.unique(_drop_codes(values, codes)).to_pylist()}
-        shared |= present & set(alike)
+    labels_by_code = {_format_value(code): text for code, text in labels.items()}
+    shared_labels = {text for text, times in Counter(labels_by_code.values()).items() if times > 1}
+    codelike_labels = [
+        text
+        for text in labels_by_code.values()
+        if text not in labels_by_code and (not is_number or NUMBERED.fullmatch(text))
+    ]
+    if codelike_labels:
+        codes = pa.array(list(map(float, codelike_labels)) if is_number else codelike_labels, values.type)
+        present_codes = {str(_format_value(code)) for code in pc.unique(_select_codes(values, codes)).to_pylist()}
+        shared_labels |= present_codes & set(codelike_labels)
 
     def write(value: Any) -> str | None:
         code = _format_value(value)
-        if code is None or code not in named:
+        if code is None or code not in labels_by_code:
             return code
-        return f"{named[code]} [{code}]" if named[code] in shared else named[code]
+        return f"{labels_by_code[code]} [{code}]" if labels_by_code[code] in shared_labels else labels_by_code[code]
 
     return write
 
 
-def _drop_codes(values: pa.ChunkedArray, codes: pa.Array) -> pa.ChunkedArray:
+def _select_codes(values: pa.ChunkedArray, codes: pa.Array) -> pa.ChunkedArray:
     texts = values if pa.types.is_floating(values.type) else pc.utf8_rtrim(values, " ")
     return texts.filter(pc.is_in(texts, codes))
 

@@ -20,7 +20,7 @@ from sfumato._core.object_store import Address, File, open_for_arrow
 
 DAMAGED, OTHER_ENCODING, NOT_INSTALLED, NOT_READABLE, SEVERAL = 3, 4, 5, 6, 7
 """How a run ends that fails."""
-ABOUT = b"sfumato.statistics"
+METADATA_KEY = b"sfumato.statistics"
 TRANSPORT, STATA = "read_xport", "read_dta"
 STATA_START, STATA_END = b"<stata_dta>", b"</stata_dta>"
 MEMBER = b"HEADER RECORD*******MEMB"
@@ -59,9 +59,9 @@ class _Table:
     """The file as the library reads it."""
 
     def __init__(self, library: Any, request: Mapping[str, Any], content: bytes | None) -> None:
-        self.reads = getattr(library, request["function"])
+        self.read_function = getattr(library, request["function"])
         self.options: dict[str, Any] = {"output_format": "dict", "encoding": request["encoding"]}
-        self.cells: int = request["cells"]
+        self.batch_cells: int = request["cells"]
         self.content = content
         self.file: File = Address(*request["address"]) if "address" in request else Path(request.get("path", ""))
         with self._open() as file:  # an error of the file system tells more than one of the library
@@ -71,7 +71,7 @@ class _Table:
                 _check_end(file)
         # Codes that are declared as missing are found by asking for them; SAS transport files declare none.
         extra_options = {} if request["function"] == TRANSPORT else {"user_missing": True}
-        self.about = self._read(metadataonly=True, **extra_options)[1]
+        self.metadata = self._read(metadataonly=True, **extra_options)[1]
 
     def _open(self) -> Any:
         if self.content is not None:
@@ -80,29 +80,29 @@ class _Table:
 
     def _read(self, **options: Any) -> tuple[dict[str, Any], Any]:
         is_named = self.content is None and isinstance(self.file, Path)
-        values, about = self.reads(str(self.file) if is_named else self._open(), **self.options, **options)
-        return values, about
+        values, metadata = self.read_function(str(self.file) if is_named else self._open(), **self.options, **options)
+        return values, metadata
 
     @property
     def schema(self) -> pa.Schema:
-        kinds = self.about.readstat_variable_types
-        is_text = [str(kinds[name]).startswith("string") for name in self.about.column_names]
+        kinds = self.metadata.readstat_variable_types
+        is_text = [str(kinds[name]).startswith("string") for name in self.metadata.column_names]
         fields = [
             pa.field(name, pa.string() if text else pa.float64())
-            for name, text in zip(self.about.column_names, is_text, strict=True)
+            for name, text in zip(self.metadata.column_names, is_text, strict=True)
         ]
         metadata = {
-            "formats": [self.about.original_variable_types.get(name) for name in self.about.column_names],
+            "formats": [self.metadata.original_variable_types.get(name) for name in self.metadata.column_names],
             "labels": {
-                name: list(value_labels.items()) for name, value_labels in self.about.variable_value_labels.items()
+                name: list(value_labels.items()) for name, value_labels in self.metadata.variable_value_labels.items()
             },
-            "missing": dict(getattr(self.about, "missing_ranges", None) or {}),
+            "missing": dict(getattr(self.metadata, "missing_ranges", None) or {}),
         }
-        return pa.schema(fields, metadata={ABOUT: json.dumps(metadata, default=str).encode()})
+        return pa.schema(fields, metadata={METADATA_KEY: json.dumps(metadata, default=str).encode()})
 
-    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        size = max(1, self.cells // max(1, len(schema)))
-        declared_rows, first = self.about.number_rows, 0
+    def read_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        size = max(1, self.batch_cells // max(1, len(schema)))
+        declared_rows, first = self.metadata.number_rows, 0
         while declared_rows is None or first < declared_rows:
             values, _ = self._read(row_offset=first, row_limit=size, disable_datetime_conversion=True)
             columns = [pa.array(values[field.name], field.type, from_pandas=True) for field in schema]
@@ -141,7 +141,7 @@ def _check_members(file: Any) -> None:
 def _write(table: _Table) -> None:
     schema = table.schema
     with pa.ipc.new_stream(sys.stdout.buffer, schema) as writer:
-        for batch in table.batches(schema):
+        for batch in table.read_batches(schema):
             writer.write_batch(batch)
     sys.stdout.buffer.flush()
 

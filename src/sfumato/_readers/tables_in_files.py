@@ -7,13 +7,13 @@ from pathlib import Path
 
 from sfumato.errors import SourceError
 
-MARK = "::"
+SEPARATOR = "::"
 MOST_NAMED = 10
 
 
-def split(name: str) -> tuple[str, str | None]:
+def split_table_name(name: str) -> tuple[str, str | None]:
     """The name of a file, and of the table in it if one is named; a file may have the mark in its own name."""
-    file, mark, part = name.rpartition(MARK)
+    file, mark, part = name.rpartition(SEPARATOR)
     return (file, part) if mark and not Path(name).exists() else (name, None)
 
 
@@ -25,7 +25,7 @@ def choose_table(file: str, part: str | None, table_names: Sequence[str], what: 
         return table_names[0]
     if not table_names:
         raise SourceError(f"{file!r} holds no {what}.")
-    named = ", ".join(map(repr, table_names[:MOST_NAMED]))
+    listing = ", ".join(map(repr, table_names[:MOST_NAMED]))
     more = f" and {len(table_names) - MOST_NAMED} more" if len(table_names) > MOST_NAMED else ""
     problem = f"holds {len(table_names)} {what}s" if part is None else f"holds no {what} {part!r}"
-    raise SourceError(f"{file!r} {problem}; name one as '{file}{MARK}{table_names[0]}': it has {named}{more}.")
+    raise SourceError(f"{file!r} {problem}; name one as '{file}{SEPARATOR}{table_names[0]}': it has {listing}{more}.")

@@ -32,16 +32,16 @@ class Spelling:
 
     kind: pa.DataType
     pattern: str
-    steps: tuple[tuple[str, str], ...] = ()
+    replacements: tuple[tuple[str, str], ...] = ()
     """Patterns, and what is put in their place: after them the text is one that Arrow reads."""
-    order: str = ""
+    day_order: str = ""
     """For dates that could be meant otherwise: which of day and month comes first."""
 
     def fits(self, texts: pa.Array) -> bool:
         """Whether all texts are spelled so, and are values of the type."""
-        return self._reads(texts[:1]) and self._reads(texts)
+        return self._can_read(texts[:1]) and self._can_read(texts)
 
-    def _reads(self, texts: pa.Array) -> bool:
+    def _can_read(self, texts: pa.Array) -> bool:
         if not pc.all(pc.match_substring_regex(texts, self.pattern)).as_py():
             return False
         try:
@@ -52,12 +52,12 @@ class Spelling:
 
     def read(self, texts: pa.Array) -> pa.Array:
         """Texts as values; what is none raises an error of Arrow."""
-        for pattern, written in self.steps:
-            texts = pc.replace_substring_regex(texts, pattern, written)
+        for pattern, replacement in self.replacements:
+            texts = pc.replace_substring_regex(texts, pattern, replacement)
         return texts.cast(self.kind)
 
 
-def number(decimal: str = ".") -> Spelling:
+def make_number_spelling(decimal: str = ".") -> Spelling:
     """Numbers with a decimal mark; with a comma, a point is part of no number."""
     mark = re.escape(decimal)
     steps = () if decimal == "." else ((mark, "."),)
@@ -74,10 +74,10 @@ def _add_clock(day: str, steps: tuple[tuple[str, str], ...], order: str) -> tupl
 
 def _make_local_dates(marks: str, order: str) -> tuple[Spelling, Spelling]:
     """Dates with the year last, days and months of one digit or two."""
-    padded = ((r"^([0-9])([./-])", r"0\1\2"), (r"^([0-9]{2}[./-])([0-9][./-])", r"\10\2"))
-    turned = r"\3-\2-\1" if order == "day" else r"\3-\1-\2"
+    padding_steps = ((r"^([0-9])([./-])", r"0\1\2"), (r"^([0-9]{2}[./-])([0-9][./-])", r"\10\2"))
+    iso_order = r"\3-\2-\1" if order == "day" else r"\3-\1-\2"
     day = "|".join(f"[0-9]{{1,2}}{re.escape(mark)}[0-9]{{1,2}}{re.escape(mark)}[0-9]{{4}}" for mark in marks)
-    return _add_clock(f"^({day})", (*padded, (r"^(..).(..).(....)", turned)), "" if marks == "." else order)
+    return _add_clock(f"^({day})", (*padding_steps, (r"^(..).(..).(....)", iso_order)), "" if marks == "." else order)
 
 
 ISO_DAY = Spelling(pa.date32(), f"{DAY}$")
@@ -94,32 +94,32 @@ DATES = (
 
 def list_number_spellings(decimal: str = ".") -> tuple[Spelling, ...]:
     """All spellings of numbers, the narrowest first."""
-    return Spelling(pa.int64(), INTEGER), Spelling(OVERSIZED, INTEGER), number(decimal)
+    return Spelling(pa.int64(), INTEGER), Spelling(OVERSIZED, INTEGER), make_number_spelling(decimal)
 
 
-class Guess:
+class SpellingGuess:
     """The spellings that the values of a column still allow, the narrowest first."""
 
     def __init__(self, spellings: Iterable[Spelling]) -> None:
-        self.is_seen = False
+        self.has_texts = False
         self.spellings = list(spellings)
 
     def add(self, texts: pa.Array) -> None:
         """Narrow the guess by further texts, of which none is missing."""
         if len(texts):
-            self.is_seen = True
+            self.has_texts = True
             self.spellings = [spelling for spelling in self.spellings if spelling.fits(texts)]
 
     @property
-    def found(self) -> Spelling | None:
+    def spelling(self) -> Spelling | None:
         """The narrowest spelling that all values had; none where it may be the day or the month that comes first."""
-        if not self.is_seen or not self.spellings:
+        if not self.has_texts or not self.spellings:
             return None
-        is_open = len({spelling.order for spelling in self.spellings}) > 1
-        return None if is_open else self.spellings[0]
+        is_ambiguous = len({spelling.day_order for spelling in self.spellings}) > 1
+        return None if is_ambiguous else self.spellings[0]
 
 
 def has_decimal_commas(texts: pa.Array) -> bool:
     """Whether texts read as numbers if a comma is taken for the decimal mark, and not all of them without it."""
     texts = texts.drop_null()
-    return bool(len(texts)) and pc.any(pc.match_substring(texts, ",")).as_py() and number(",").fits(texts)
+    return bool(len(texts)) and pc.any(pc.match_substring(texts, ",")).as_py() and make_number_spelling(",").fits(texts)

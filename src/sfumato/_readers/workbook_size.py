@@ -26,7 +26,7 @@ PIECE = 1 << 20
 SHEET = b"sheetData"
 """Every part with cells has an element of this name."""
 WORKBOOK = "xl/workbook.xml"
-OTHERS = ("content.xml", "xl/workbook.bin")
+OTHER_FORMATS = ("content.xml", "xl/workbook.bin")
 """Parts by which a reader takes a workbook for one of another kind."""
 REFERENCE = re.compile(r"([A-Za-z]{1,8})([0-9]{1,12})")
 
@@ -40,7 +40,7 @@ def check_workbook(name: str, content: IO[bytes]) -> None:
     try:
         with zipfile.ZipFile(content) as archive:
             names = {info.filename.replace("\\", "/").lower() for info in archive.infolist()}
-            if WORKBOOK not in names or names.intersection(OTHERS):
+            if WORKBOOK not in names or names.intersection(OTHER_FORMATS):
                 raise _UnknownContentsError
             _check_parts(name, archive)
     except SourceError:
@@ -95,7 +95,7 @@ def _count_cells(pieces: Iterator[bytes]) -> int:
     row = column = last_row = last_column = 0
     is_in_cell = False
 
-    def start(name: str, attributes: dict[str, str]) -> None:
+    def handle_start(name: str, attributes: dict[str, str]) -> None:
         nonlocal row, column, last_row, last_column, is_in_cell
         kind = name.rpartition(":")[2]
         if kind == "row":
@@ -103,7 +103,7 @@ def _count_cells(pieces: Iterator[bytes]) -> int:
         elif kind == "c":
             column, is_in_cell = column + 1, True
             if "r" in attributes:
-                row, column = _place(attributes["r"])
+                row, column = _parse_reference(attributes["r"])
         elif is_in_cell:
             last_row, last_column = max(last_row, row), max(last_column, column)
 
@@ -111,14 +111,14 @@ def _count_cells(pieces: Iterator[bytes]) -> int:
         raise _UnknownContentsError  # what is declared there is read by some readers only
 
     parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.StartDoctypeDeclHandler = start, refuse
+    parser.StartElementHandler, parser.StartDoctypeDeclHandler = handle_start, refuse
     for piece in pieces:
         parser.Parse(piece)
     parser.Parse(b"", True)
     return last_row * last_column
 
 
-def _place(reference: str) -> tuple[int, int]:
+def _parse_reference(reference: str) -> tuple[int, int]:
     """The row and the column of a cell like B7, from 1 on."""
     match = REFERENCE.fullmatch(reference)
     if match is None:

@@ -18,25 +18,25 @@ from sfumato._core.arrays import Codes, Counts, Floats, Indices, Mask, UInts
 from sfumato._core.cell_values import Value, build_domain_array, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records.bit_sets import BitWords
-from sfumato._records.column_codes import Field, PublishedColumn, Sensitive, TableColumn
-from sfumato._records.tally import Holdings, Key, Measured, Scan, Scanner, Tally
+from sfumato._records.column_codes import Field, PublishedColumn, SensitiveColumns, TableColumn
+from sfumato._records.tally import Holdings, Key, Scan, Scanner, Tally, WeightTallies
 from sfumato._request.schema import COMPOUND_MARK
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-DATA = "data.parquet"
+DATA_FILE = "data.parquet"
 """The file of the records, unless a kind has names of its own."""
 
 
-def record_files(data: str, files: int) -> tuple[str, ...]:
+def list_record_files(data: str, files: int) -> tuple[str, ...]:
     """The names of so many files of records: the one that a kind has, or the parts in a folder of that name."""
     if files == 1:
         return (data,)
     return tuple(f"{data.removesuffix('.parquet')}/part-{number:05d}.parquet" for number in range(files))
 
 
-Reader = Callable[[pa.RecordBatch], Codes]
+RecordReader = Callable[[pa.RecordBatch], Codes]
 """From the columns that show something to what each record shows: a number, or a row of zeros and ones for a set."""
 
 
@@ -51,7 +51,7 @@ class PerturbedRecords:
     cells: Codes | None = None
 
     @classmethod
-    def joined(cls, blocks: Sequence[PerturbedRecords]) -> PerturbedRecords:
+    def from_blocks(cls, blocks: Sequence[PerturbedRecords]) -> PerturbedRecords:
         """Neighbouring rows, one after the other."""
         if len(blocks) == 1:
             return blocks[0]
@@ -60,12 +60,12 @@ class PerturbedRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class CellContents:
     """What a plan says of cells whose contents are published: cell ids, places and counts, in the order of the ids."""
 
     size: int
     """How many lines there are."""
-    batches: Callable[[int], Iterator[tuple[UInts, UInts, UInts]]]
+    iter_batches: Callable[[int], Iterator[tuple[UInts, UInts, UInts]]]
     """The lines in batches of about so many."""
 
 
@@ -76,7 +76,7 @@ class SideTable:
     file: str
     columns: tuple[PublishedColumn, ...]
     size: int
-    batches: Callable[[int], Iterator[dict[str, Any]]]
+    iter_batches: Callable[[int], Iterator[dict[str, Any]]]
     """Rewritten rows, in batches of about so many."""
 
 
@@ -92,20 +92,20 @@ class Naming:
     """The column that says in which cell or bucket a record is."""
 
     @property
-    def together(self) -> str:
+    def joined_name(self) -> str:
         """The name of what is sensitive."""
         return COMPOUND_MARK.join(self.sensitive)
 
     @property
-    def quoted(self) -> str:
+    def markdown_names(self) -> str:
         """The names for people, in Markdown."""
         return " and ".join(map(format_as_code, self.sensitive))
 
-    def part(self, number: int) -> pa.Array:
+    def make_part_domain(self, number: int) -> pa.Array:
         """The domain of one of the sensitive columns, a value for each place."""
         return build_domain_array([split_value(value)[number] for value in self.domain])
 
-    def value_fields(self, names: Sequence[str]) -> list[Field]:
+    def make_value_fields(self, names: Sequence[str]) -> list[Field]:
         """Columns that hold values of the domain, one for each sensitive column."""
         return [
             Field(name, kind, any(split_value(value)[number] is None for value in self.domain))
@@ -117,30 +117,30 @@ class RecordsInMemory(Protocol):
     """All records of a release in memory, for those that must be counted in several ways."""
 
     @property
-    def shown(self) -> Codes:
+    def published_codes(self) -> Codes:
         """What each record shows."""
         ...
 
-    def counts(self, codes: Codes, size: int) -> Counts:
+    def count_codes(self, codes: Codes, size: int) -> Counts:
         """For each condition, how many of its records have each code."""
         ...
 
-    def asked(self) -> Iterator[tuple[Indices, Sequence[int]]]:
+    def iter_place_sets(self) -> Iterator[tuple[Indices, Sequence[int]]]:
         """Each set of places that is asked for, and the numbers of the conditions under which it is."""
         ...
 
-    def bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
+    def iter_bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
         """Some of these conditions at a time: a line of bits for each, whether the record at each index satisfies it.
 
         An index of one more than the last record stands for none.
         """
         ...
 
-    def among(self, rows: Indices, codes: Codes) -> RecordsInMemory:
+    def select(self, rows: Indices, codes: Codes) -> RecordsInMemory:
         """Some of the records, with what they shall show."""
         ...
 
-    def counted(self, where: int, size: int) -> Counts:
+    def count_condition(self, where: int, size: int) -> Counts:
         """How many records of one condition show each code."""
         ...
 
@@ -148,12 +148,12 @@ class RecordsInMemory(Protocol):
 class Counter(Protocol):
     """Many conditions on public columns, whose records are counted in one reading of a release."""
 
-    def symbols(self, read: Reader, size: int) -> Counts:
+    def count_symbols(self, read: RecordReader, size: int) -> Counts:
         """For each condition, how many of its records show each symbol."""
         ...
 
-    def members(
-        self, read: Reader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
+    def count_members(
+        self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
         """For each condition, how many sets of its records hold each member that is needed, and its records.
 
@@ -161,7 +161,7 @@ class Counter(Protocol):
         """
         ...
 
-    def kept(self, read: Reader) -> RecordsInMemory:
+    def load_records(self, read: RecordReader) -> RecordsInMemory:
         """All records in memory."""
         ...
 
@@ -169,9 +169,9 @@ class Counter(Protocol):
 class RecordEncoding(ABC):
     """What a record shows of what is sensitive."""
 
-    CELL: ClassVar[str] = "cell"
+    CELL_COLUMN: ClassVar[str] = "cell"
     """The usual name of the column that says where a record is."""
-    FILES: ClassVar[tuple[str, ...]] = (DATA,)
+    FILES: ClassVar[tuple[str, ...]] = (DATA_FILE,)
     """The tables of a release: the records first."""
     WARNING: ClassVar[str]
     """What nobody may do with the records."""
@@ -181,71 +181,73 @@ class RecordEncoding(ABC):
         """Whether a column says where a record is."""
         return False
 
-    def cell_name(self, sensitive: str) -> str:
+    def name_cell_column(self, sensitive: str) -> str:
         """What that column is called where no other has the name."""
-        return self.CELL
+        return self.CELL_COLUMN
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
-    def check(self, sensitive: Sensitive) -> None:  # noqa: B027 - most kinds can show everything
+    def check(self, sensitive: SensitiveColumns) -> None:  # noqa: B027 - most kinds can show everything
         """Refuse what cannot be shown so."""
 
     @abstractmethod
-    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+    def make_columns(
+        self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
+    ) -> tuple[PublishedColumn, ...]:
         """The columns of the records, in the order of the table, and the cells after them."""
 
-    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+    def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
         """Records with what they show in a form that people can read; most kinds show nothing else."""
         return batch
 
     @abstractmethod
-    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """What is published of a batch, by the rewritten columns."""
 
-    def side(self, sensitive: Sensitive, naming: Naming, contents: Contents) -> SideTable | None:
+    def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable | None:
         """The table beside the records, made from what the plan says of its cells; None where there is none."""
         return None
 
     # ------------------------------------------------------------------------------------------------------- describing
 
     @abstractmethod
-    def names(self, naming: Naming) -> tuple[str, ...]:
+    def list_column_names(self, naming: Naming) -> tuple[str, ...]:
         """The columns of the records that show something about what is sensitive."""
 
-    def tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
+    def list_tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
         """The columns of each table of the release, given those of the records."""
         return {self.FILES[0]: fields}
 
     @abstractmethod
-    def words(self, subject: str, naming: Naming) -> str:
+    def describe(self, subject: str, naming: Naming) -> str:
         """What a record shows, in Markdown; the subject says what is protected."""
 
-    def places(self, size: int) -> Sequence[int]:
+    def list_places(self, size: int) -> Sequence[int]:
         """The places of a domain of this size that some record can show."""
         return range(size)
 
-    def by_hand(self, naming: Naming, wanted: str) -> str | None:
+    def write_manual_sql(self, naming: Naming, condition: str) -> str | None:
         """How to count without weights with any SQL tool, where the kind of record alone says how."""
         return None
 
     @abstractmethod
-    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+    def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it.
 
         The value is the one that is asked for, where what a record shows of it has a place of its own.
         """
 
-    def weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
+    def list_weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
         """What the table of the weights says besides, where it has a line for each value."""
         return {}
 
-    def beside(self, naming: Naming) -> Sequence[str]:
+    def list_extra_terms(self, naming: Naming) -> Sequence[str]:
         """SQL of what else a record `d` adds by the weights `w`, besides the weight of a value that it shows or not."""
         return ()
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
-    def most_lines(self, records: int) -> dict[str, int]:
+    def compute_line_limits(self, records: int) -> dict[str, int]:
         """How many lines the tables beside the records can have at most."""
         return {}
 
@@ -255,31 +257,31 @@ class RecordEncoding(ABC):
     # --------------------------------------------------------------------------------------------------------- counting
 
     @abstractmethod
-    def reader(self, naming: Naming) -> Reader:
+    def make_reader(self, naming: Naming) -> RecordReader:
         """The one reader from records to what they show."""
 
     @abstractmethod
-    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+    def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
         """The weights of what each record shows, added up."""
 
     @abstractmethod
-    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+    def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
         """For each group of a scan by SQL, what its records show."""
 
-    def hits(
-        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, wanted: Mask
-    ) -> dict[Key, Measured] | None:
+    def tally_hits(
+        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
+    ) -> dict[Key, WeightTallies] | None:
         """The same where it matters only whether a wanted value is shown, if that is quicker; None where it is not."""
         return None
 
     @abstractmethod
-    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+    def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """What the records of many conditions show."""
 
-    def listed(self, naming: Naming, folder: Path) -> Holdings | None:
+    def read_side_table(self, naming: Naming, folder: Path) -> Holdings | None:
         """What the table beside the records lists, line by line in its order; None where there is no such table."""
         return None
 
-    def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings | None:
+    def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings | None:
         """What the buckets hold, if there are any and they hold as much as there are records in them."""
         return None

@@ -20,7 +20,7 @@ from sfumato._records.tally import Holdings, Tally
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Kinds(Holdings):
+class BucketKinds(Holdings):
     """What the kinds of buckets hold, and of which kind each bucket is."""
 
     kind_of: Codes
@@ -36,31 +36,33 @@ class Kinds(Holdings):
         return np.cumsum(self.repeats) - self.repeats
 
     @cached_property
-    def apart(self) -> Holdings:
+    def single_holdings(self) -> Holdings:
         """What every single bucket holds, in that order."""
         lines = np.bincount(self.buckets, minlength=len(self.sizes))
-        taken = list_stretch_positions(np.cumsum(lines) - lines, lines, np.repeat(np.arange(len(lines)), self.repeats))
+        line_positions = list_run_positions(
+            np.cumsum(lines) - lines, lines, np.repeat(np.arange(len(lines)), self.repeats)
+        )
         numbers = np.repeat(np.arange(len(self.order)), np.repeat(lines, self.repeats))
-        return Holdings(numbers, self.places[taken], self.counts[taken], self.domain_size)
+        return Holdings(numbers, self.places[line_positions], self.counts[line_positions], self.domain_size)
 
-    def beside(self, tally: Tally, whole: Tally | None) -> Tally:
+    def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
         """From what is counted in each bucket to what is counted in each kind; once for all who ask."""
-        kind_tally = tally.once(self._counted)
-        return kind_tally if whole is None else replace(kind_tally, whole=whole)
+        kind_tally = tally.derive(self._tally_kinds)
+        return kind_tally if release_tally is None else replace(kind_tally, release_tally=release_tally)
 
-    def _counted(self, tally: Tally) -> Tally:
-        single = tally.counts[:, self.order]
-        counts = np.add.reduceat(single, self.starts, axis=1)
-        return BucketTally(counts, tally.rows, None, self, kinds=self, counted=single)
+    def _tally_kinds(self, tally: Tally) -> Tally:
+        single_counts = tally.counts[:, self.order]
+        counts = np.add.reduceat(single_counts, self.starts, axis=1)
+        return BucketTally(counts, tally.rows, None, self, kinds=self, base_counts=single_counts)
 
-    def within(self, places: Indices) -> tuple[Indices, Floats, Floats]:
+    def find_single_buckets(self, places: Indices) -> tuple[Indices, Floats, Floats]:
         """The buckets that hold one of the places, by their numbers in that order: sizes, and how often they do."""
-        kind_indices, marked = self.holding(places)
+        kind_indices, match_counts = self.find_buckets(places)
         times, sizes = self.repeats[kind_indices], self.sizes[kind_indices].astype(np.float64)
         return (
-            list_stretch_positions(self.starts, self.repeats, kind_indices),
+            list_run_positions(self.starts, self.repeats, kind_indices),
             np.repeat(sizes, times),
-            np.repeat(marked, times),
+            np.repeat(match_counts, times),
         )
 
 
@@ -68,54 +70,54 @@ class Kinds(Holdings):
 class BucketTally(Tally):
     """A tally by kinds, with what is counted in each bucket."""
 
-    kinds: Kinds
-    counted: Amounts
+    kinds: BucketKinds
+    base_counts: Amounts
     """What is counted in each bucket, by the order of the kinds; of a sum what is counted in the first part."""
 
     @cached_property
-    def single(self) -> Amounts:
+    def single_counts(self) -> Amounts:
         """What is counted in each bucket; of a sum this is added up only if somebody asks."""
-        return np.asarray(sum(part.single * by for part, by in self.parts)) if self.parts else self.counted
+        return np.asarray(sum(part.single_counts * by for part, by in self.parts)) if self.parts else self.base_counts
 
     def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
-        taken = self.single[lines]
-        return replace(self, counts=self.counts[lines], rows=self.rows[lines], counted=taken, parts=())
+        selected_counts = self.single_counts[lines]
+        return replace(self, counts=self.counts[lines], rows=self.rows[lines], base_counts=selected_counts, parts=())
 
-    def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
+    def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places, and the records of each condition in them."""
-        buckets, sizes, marked = self.kinds.within(places)
-        return sizes, marked, self.single[:, buckets].astype(np.float64)
+        buckets, sizes, match_counts = self.kinds.find_single_buckets(places)
+        return sizes, match_counts, self.single_counts[:, buckets].astype(np.float64)
 
-    def added(self, function: Callable[[Amounts], Floats]) -> Floats:
+    def sum_over_buckets(self, function: Callable[[Amounts], Floats]) -> Floats:
         """A function of what is counted in each bucket, added up over those of a kind."""
-        return np.asarray(np.add.reduceat(function(self.single), self.kinds.starts, axis=1))
+        return np.asarray(np.add.reduceat(function(self.single_counts), self.kinds.starts, axis=1))
 
     @property
-    def apart(self) -> Tally:
+    def single_tally(self) -> Tally:
         """The tally of every bucket by itself."""
-        return Tally(self.single, self.rows, self.whole, self.kinds.apart)
+        return Tally(self.single_counts, self.rows, self.release_tally, self.kinds.single_holdings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class KeptTally(Tally):
+class InMemoryTally(Tally):
     """A tally by kinds of thousands of conditions, which are looked at bucket by bucket where that is needed."""
 
-    kinds: Kinds
-    lines: Indices
+    kinds: BucketKinds
+    condition_numbers: Indices
     """The number of each condition."""
     records: RecordsInMemory
-    ordered: Indices
+    record_order: Indices
     """The records in the order of the kinds, and the buckets of a kind one after the other."""
     bounds: CertainBounds
 
     @classmethod
-    def of(cls, records: RecordsInMemory, kinds: Kinds) -> KeptTally:
+    def of(cls, records: RecordsInMemory, kinds: BucketKinds) -> InMemoryTally:
         """The tally of all conditions."""
-        counts = records.counts(kinds.kind_of[records.shown], len(kinds.sizes))
+        counts = records.count_codes(kinds.kind_of[records.published_codes], len(kinds.sizes))
         place_of = np.empty(len(kinds.order), dtype=np.int64)
         place_of[kinds.order] = np.arange(len(kinds.order))
-        rows, lines = sort_positions(place_of[records.shown]), np.arange(len(counts))
+        rows, lines = sort_positions(place_of[records.published_codes]), np.arange(len(counts))
         bounds = CertainBounds(records, kinds, rows)
         tally = cls(
             counts,
@@ -123,86 +125,90 @@ class KeptTally(Tally):
             None,
             kinds,
             kinds=kinds,
-            lines=lines,
+            condition_numbers=lines,
             records=records,
-            ordered=rows,
+            record_order=rows,
             bounds=bounds,
         )
         return tally
 
     def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
-        return replace(self, counts=self.counts[lines], rows=self.rows[lines], lines=self.lines[lines])
+        return replace(
+            self, counts=self.counts[lines], rows=self.rows[lines], condition_numbers=self.condition_numbers[lines]
+        )
 
-    def beside(self, whole: Tally | None, holdings: Holdings | None) -> Tally:
+    def attach_context(self, release_tally: Tally | None, holdings: Holdings | None) -> Tally:
         """What the buckets hold is known already."""
-        return replace(self, whole=whole)
+        return replace(self, release_tally=release_tally)
 
-    def certain(self, places: Indices) -> tuple[Floats, Floats]:
+    def find_bounds(self, places: Indices) -> tuple[Floats, Floats]:
         """From what was found for all conditions at once."""
-        certain_counts = self.bounds.of(places, self.lines)
-        return super().certain(places) if certain_counts is None else certain_counts
+        certain_counts = self.bounds.find(places, self.condition_numbers)
+        return super().find_bounds(places) if certain_counts is None else certain_counts
 
-    def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
+    def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places, and the records of each condition in them."""
-        buckets, sizes, marked = self.kinds.within(places)
-        kind_indices, _ = self.kinds.holding(places)
+        buckets, sizes, match_counts = self.kinds.find_single_buckets(places)
+        kind_indices, _ = self.kinds.find_buckets(places)
         lengths = self.kinds.sizes * self.kinds.repeats
-        mine = self.ordered[list_stretch_positions(np.cumsum(lengths) - lengths, lengths, kind_indices)]
-        records = self.records.among(mine, np.repeat(np.arange(len(buckets)), sizes.astype(np.int64)))
-        selected = [records.counted(where, len(buckets)) for where in self.lines.tolist()]
-        return sizes, marked, np.array(selected, dtype=np.float64).reshape(len(self), len(buckets))
+        record_rows = self.record_order[list_run_positions(np.cumsum(lengths) - lengths, lengths, kind_indices)]
+        records = self.records.select(record_rows, np.repeat(np.arange(len(buckets)), sizes.astype(np.int64)))
+        selected_counts = [records.count_condition(where, len(buckets)) for where in self.condition_numbers.tolist()]
+        return sizes, match_counts, np.array(selected_counts, dtype=np.float64).reshape(len(self), len(buckets))
 
 
-Lines = Sequence[Codes]
+BucketLines = Sequence[Codes]
 """Buckets, places and counts: which bucket holds which value, and how often."""
 
 
-def find_kinds(parts: Iterable[Lines], domain_size: int) -> Kinds | None:
+def find_kinds(parts: Iterable[BucketLines], domain_size: int) -> BucketKinds | None:
     """Find the buckets that hold the same, from all lines in parts; each bucket is the bytes of its lines.
 
     None unless the buckets come numbered from 0 on, each with its values in the order of the domain.
     """
     kind_numbers: dict[bytes, int] = {}
     kind_parts: list[Codes] = [np.zeros(0, dtype=np.int64)]
-    following = 0
+    next_bucket = 0
     for buckets, places, counts in _split_between_buckets(parts):
         step, is_later = np.diff(buckets), places[1:] > places[:-1]
-        if buckets[0] != following or not np.where(step == 0, is_later, step == 1).all():
+        if buckets[0] != next_bucket or not np.where(step == 0, is_later, step == 1).all():
             return None
-        following = int(buckets[-1]) + 1
+        next_bucket = int(buckets[-1]) + 1
         lines = counts.astype(np.uint64) * np.uint64(domain_size) + places.astype(np.uint64)
         ends = np.concatenate(([0], np.flatnonzero(step) + 1, [len(lines)])) * lines.itemsize
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(lines)]
-        written = pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers).dictionary_encode()
+        encoded_buckets = pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers).dictionary_encode()
         kinds = np.array(
             [
                 kind_numbers.setdefault(bucket_bytes, len(kind_numbers))
-                for bucket_bytes in written.dictionary.to_pylist()
+                for bucket_bytes in encoded_buckets.dictionary.to_pylist()
             ]
         )
-        kind_parts.append(kinds[written.indices.to_numpy()])
+        kind_parts.append(kinds[encoded_buckets.indices.to_numpy()])
     kind_of = np.concatenate(kind_parts)
     packed_lines = np.frombuffer(b"".join(kind_numbers), dtype=np.uint64).astype(np.int64)
     number = np.repeat(
         np.arange(len(kind_numbers)), [len(bucket_bytes) // packed_lines.itemsize for bucket_bytes in kind_numbers]
     )
     times = np.bincount(kind_of, minlength=len(kind_numbers))
-    narrow = kind_of.astype(np.min_scalar_type(len(kind_numbers)))
-    return Kinds(number, packed_lines % domain_size, packed_lines // domain_size, domain_size, times, kind_of=narrow)
+    narrow_kinds = kind_of.astype(np.min_scalar_type(len(kind_numbers)))
+    return BucketKinds(
+        number, packed_lines % domain_size, packed_lines // domain_size, domain_size, times, kind_of=narrow_kinds
+    )
 
 
-def _split_between_buckets(parts: Iterable[Lines]) -> Iterator[Lines]:
+def _split_between_buckets(parts: Iterable[BucketLines]) -> Iterator[BucketLines]:
     """The same lines, cut between buckets."""
-    rest: Lines | None = None
+    open_lines: BucketLines | None = None
     for part in parts:
-        lines = part if rest is None else [np.concatenate(pair) for pair in zip(rest, part, strict=True)]
+        lines = part if open_lines is None else [np.concatenate(pair) for pair in zip(open_lines, part, strict=True)]
         cut = int(np.searchsorted(lines[0], lines[0][-1])) if len(lines[0]) else 0
         if cut:
             yield [line_column[:cut] for line_column in lines]
-        rest = [line_column[cut:] for line_column in lines]
-    if rest is not None and len(rest[0]):
-        yield rest
+        open_lines = [line_column[cut:] for line_column in lines]
+    if open_lines is not None and len(open_lines[0]):
+        yield open_lines
 
 
 def sort_positions(numbers: Indices) -> Indices:
@@ -213,8 +219,8 @@ def sort_positions(numbers: Indices) -> Indices:
     return first[np.argsort((numbers >> 16).astype(np.uint16)[first], kind="stable")]
 
 
-def list_stretch_positions(starts: Indices, lengths: Counts, wanted: Indices) -> Indices:
+def list_run_positions(starts: Indices, lengths: Counts, runs: Indices) -> Indices:
     """The numbers that lie in some stretches of a long list, one stretch after the other."""
-    long = lengths[wanted]
-    ends = np.cumsum(long)
-    return np.arange(long.sum()) + np.repeat(starts[wanted] - ends + long, long)
+    run_lengths = lengths[runs]
+    ends = np.cumsum(run_lengths)
+    return np.arange(run_lengths.sum()) + np.repeat(starts[runs] - ends + run_lengths, run_lengths)

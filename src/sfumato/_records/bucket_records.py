@@ -17,28 +17,28 @@ import pyarrow.parquet as pq
 from sfumato._core.arrays import Amounts, Codes, Counts, Floats
 from sfumato._core.cell_values import Value, split_value
 from sfumato._core.markdown import format_as_code
-from sfumato._records import Contents, Counter, Naming, PerturbedRecords, Reader, RecordEncoding, SideTable
-from sfumato._records.bucket_kinds import KeptTally, Kinds, Lines, find_kinds
+from sfumato._records import CellContents, Counter, Naming, PerturbedRecords, RecordEncoding, RecordReader, SideTable
+from sfumato._records.bucket_kinds import BucketKinds, BucketLines, InMemoryTally, find_kinds
 from sfumato._records.column_codes import (
     Field,
     PartColumn,
     PublishedColumn,
-    Sensitive,
+    SensitiveColumns,
     TableColumn,
     convert_to_arrow,
     find_smallest_type,
 )
 from sfumato._records.sql_quoting import RECORDS, TABLE, quote_if_needed, quote_name
-from sfumato._records.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally, look_up_numbers
+from sfumato._records.tally import COUNT, Holdings, Key, Scan, Scanner, Tally, WeightTallies, look_up_numbers
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import ReleaseFormatError
 
-ASSIGNED, BUCKET_CONTENTS = "qit.parquet", "st.parquet"
+BUCKET_RECORDS, BUCKET_CONTENTS = "qit.parquet", "st.parquet"
 """Which bucket each record is in, and which values each bucket holds."""
 BATCH_ROWS = 1 << 20
 """So many lines of the latter are read at a time."""
 
-_BY_HAND = """\
+_MANUAL_SQL = """\
 With any SQL tool, let every record count for its bucket's share of the value. This is the plain estimate, which is
 right only if values and public columns are unrelated within buckets; `sfumato query` corrects for that. In DuckDB:
 
@@ -49,11 +49,11 @@ right only if values and public columns are unrelated within buckets; `sfumato q
 
 
 @dataclass(frozen=True)
-class Buckets(RecordEncoding):
+class BucketEncoding(RecordEncoding):
     """The bucket of a record."""
 
-    CELL: ClassVar = "bucket"
-    FILES: ClassVar = (ASSIGNED, BUCKET_CONTENTS)
+    CELL_COLUMN: ClassVar = "bucket"
+    FILES: ClassVar = (BUCKET_RECORDS, BUCKET_CONTENTS)
     WARNING: ClassVar = (
         "Records and values of a bucket must not be joined and counted: every record would have every value."
     )
@@ -65,86 +65,97 @@ class Buckets(RecordEncoding):
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
-    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+    def make_columns(
+        self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
+    ) -> tuple[PublishedColumn, ...]:
         """The public columns, and the bucket."""
         parts = [part.name for part in sensitive.parts]
         return (*(column for column in columns if column.name not in parts), NumberColumn(cell))
 
-    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The ids of the buckets."""
-        return {cell: replaced.cells}
+        return {cell: perturbed.cells}
 
-    def side(self, sensitive: Sensitive, naming: Naming, contents: Contents) -> SideTable:
+    def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable:
         """What the buckets hold, in the order of their ids.
 
         Ids are random, and the values of a bucket stand in the order of the domain, so the order tells nothing.
         """
-        parts, bucket, count = sensitive.parts, naming.cell or "", count_column(naming)
+        parts, bucket, count = sensitive.parts, naming.cell or "", name_count_column(naming)
         values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
         kind = find_smallest_type(len(sensitive.numbers))
 
-        def batches(rows: int) -> Iterator[dict[str, Any]]:
-            for buckets, places, counts in contents.batches(rows):
+        def iter_batches(rows: int) -> Iterator[dict[str, Any]]:
+            for buckets, places, counts in contents.iter_batches(rows):
                 yield {bucket: buckets, sensitive.name: places.astype(kind), count: counts}
 
-        return SideTable(BUCKET_CONTENTS, (NumberColumn(bucket), *values, NumberColumn(count)), contents.size, batches)
+        return SideTable(
+            BUCKET_CONTENTS, (NumberColumn(bucket), *values, NumberColumn(count)), contents.size, iter_batches
+        )
 
     # ------------------------------------------------------------------------------------------------------- describing
 
-    def names(self, naming: Naming) -> tuple[str, ...]:
+    def list_column_names(self, naming: Naming) -> tuple[str, ...]:
         """The column of the buckets."""
         return (naming.cell or "",)
 
-    def tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
+    def list_tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
         """The records, and what the buckets hold."""
-        content_fields = [Field(naming.cell or "", "integer", False), *naming.value_fields(naming.sensitive)]
-        return {ASSIGNED: fields, BUCKET_CONTENTS: [*content_fields, Field(count_column(naming), "integer", False)]}
+        content_fields = [Field(naming.cell or "", "integer", False), *naming.make_value_fields(naming.sensitive)]
+        return {
+            BUCKET_RECORDS: fields,
+            BUCKET_CONTENTS: [*content_fields, Field(name_count_column(naming), "integer", False)],
+        }
 
-    def words(self, subject: str, naming: Naming) -> str:
+    def describe(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
         return (
-            f"It does not say who has which {naming.quoted}: each record is in a bucket "
+            f"It does not say who has which {naming.markdown_names}: each record is in a bucket "
             f"({format_as_code(naming.cell or '')}), and `{BUCKET_CONTENTS}` lists which values the records of each "
             "bucket have, and how often."
         )
 
-    def by_hand(self, naming: Naming, wanted: str) -> str | None:
+    def write_manual_sql(self, naming: Naming, condition: str) -> str | None:
         """The plain estimate of the papers."""
         bucket, count = (
-            escape_unprintable(quote_if_needed(name)) for name in (naming.cell or "", count_column(naming))
+            escape_unprintable(quote_if_needed(name)) for name in (naming.cell or "", name_count_column(naming))
         )
-        return _BY_HAND.format(
-            bucket=bucket, count=count, table=BUCKET_CONTENTS, records=ASSIGNED, wanted=escape_unprintable(wanted)
+        return _MANUAL_SQL.format(
+            bucket=bucket,
+            count=count,
+            table=BUCKET_CONTENTS,
+            records=BUCKET_RECORDS,
+            wanted=escape_unprintable(condition),
         )
 
-    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+    def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """A record shows no value, so that no weight of one concerns it."""
         return "false", []
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
-    def most_lines(self, records: int) -> dict[str, int]:
+    def compute_line_limits(self, records: int) -> dict[str, int]:
         """No bucket holds a value that no record has."""
         return {BUCKET_CONTENTS: records}
 
     # --------------------------------------------------------------------------------------------------------- counting
 
-    def reader(self, naming: Naming) -> Reader:
+    def make_reader(self, naming: Naming) -> RecordReader:
         """The bucket of each record."""
         return partial(_read, naming.cell or "")
 
-    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+    def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
         """The weight of each record's bucket."""
-        return weights[shown]
+        return weights[codes]
 
-    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+    def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
         """Count the records of each bucket, by group."""
         bucket = f"{quote_name(TABLE)}.{quote_name(naming.cell or '')}"
-        buckets = self._number(scanner, scan, naming)
-        keys, batches = scan.numbered(scanner, [bucket])
+        buckets = self._count_buckets(scanner, scan, naming)
+        keys, batches = scan.number_groups(scanner, [bucket])
         scan.check_size(len(keys), buckets)
         if not keys:
-            return scan.nothing(buckets)
+            return scan.make_empty_tallies(buckets)
         length = len(keys) * buckets
         counts: list[Amounts] = [np.zeros(length, dtype=np.int64)]
         counts += [np.zeros(length, dtype=np.float64) for _ in scan.weights]
@@ -154,48 +165,54 @@ class Buckets(RecordEncoding):
             for number, weight in enumerate(weights, 1):
                 counts[number] += np.bincount(at, weights=weight, minlength=length)
         by_group = [group_sums.reshape(-1, buckets) for group_sums in counts]
-        return {key: scan.measured([group_sums[place] for group_sums in by_group]) for place, key in enumerate(keys)}
+        return {
+            key: scan.make_tallies([group_sums[place] for group_sums in by_group]) for place, key in enumerate(keys)
+        }
 
     @staticmethod
-    def _number(scanner: Scanner, scan: Scan, naming: Naming) -> int:
+    def _count_buckets(scanner: Scanner, scan: Scan, naming: Naming) -> int:
         """How many buckets there are; ids that do not run from 0 up are refused before anything is made so long."""
         bucket = quote_name(naming.cell or "")
-        ((rows, present, least, most),) = scanner.looked_up(
+        ((rows, present, least, most),) = scanner.fetch_cached_rows(
             f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {RECORDS}"
         )
         if not rows or present < rows or least < 0 or most >= rows:
             raise make_mismatch_error()
         return int(most) + 1
 
-    def listed(self, naming: Naming, folder: Path) -> Holdings:
+    def read_side_table(self, naming: Naming, folder: Path) -> Holdings:
         """What the buckets hold, in the order of their table."""
         buckets, places, counts = _read_all_lines(naming, folder)
         return Holdings(
             buckets.astype(np.int64), places.astype(np.int64, copy=False), counts.astype(np.int64), len(naming.domain)
         )
 
-    def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
+    def read_holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
         """What the kinds of buckets hold, if the buckets hold as much as there are records in them."""
-        ((_, whole),) = self.scanned(scanner, everything, naming).items()
-        return read_kinds(naming, folder, whole[COUNT].counts[0])
+        ((_, release_tallies),) = self.tally_groups(scanner, everything, naming).items()
+        return read_kinds(naming, folder, release_tallies[COUNT].counts[0])
 
-    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+    def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """The records of each condition by kinds of buckets: those that hold the same are alike.
 
         Only the certain bounds of a count, and the variance of the plain estimate, need each bucket by itself; and of
         these only the buckets that hold a wanted value.
         """
-        records = counter.kept(self.reader(naming))
-        if not len(records.shown) or records.shown.min() < 0 or records.shown.max() >= len(records.shown):
+        records = counter.load_records(self.make_reader(naming))
+        if (
+            not len(records.published_codes)
+            or records.published_codes.min() < 0
+            or records.published_codes.max() >= len(records.published_codes)
+        ):
             raise make_mismatch_error()
-        kinds = read_kinds(naming, folder, np.bincount(records.shown))
-        return KeptTally.of(records, kinds)
+        kinds = read_kinds(naming, folder, np.bincount(records.published_codes))
+        return InMemoryTally.of(records, kinds)
 
 
-def count_column(naming: Naming) -> str:
+def name_count_column(naming: Naming) -> str:
     """The column of the table of buckets that says how often a bucket holds a value: a name that no other has."""
-    taken = {name.lower() for name in (naming.cell or "", *naming.sensitive)}
-    return next(name for name in (f"count{'_' * more}" for more in itertools.count()) if name not in taken)
+    used_names = {name.lower() for name in (naming.cell or "", *naming.sensitive)}
+    return next(name for name in (f"count{'_' * more}" for more in itertools.count()) if name not in used_names)
 
 
 def _read(name: str, batch: pa.RecordBatch) -> Codes:
@@ -229,7 +246,7 @@ def make_mismatch_error() -> ReleaseFormatError:
     )
 
 
-def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
+def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> BucketKinds:
     """The kinds of buckets, which must hold as much as there are records in them."""
     try:
         size = len(naming.domain)
@@ -247,15 +264,15 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
     return bucket_kinds
 
 
-def _read_all_lines(naming: Naming, folder: Path) -> Lines:
+def _read_all_lines(naming: Naming, folder: Path) -> BucketLines:
     """What the buckets hold, in the order of their table."""
     buckets, places, counts = map(np.concatenate, zip(*_read_lines(naming, folder), strict=True))
     return buckets, places, counts
 
 
-def _read_lines(naming: Naming, folder: Path) -> Iterator[Lines]:
+def _read_lines(naming: Naming, folder: Path) -> Iterator[BucketLines]:
     """What the buckets hold, some lines at a time."""
-    names = [naming.cell or "", *naming.sensitive, count_column(naming)]
+    names = [naming.cell or "", *naming.sensitive, name_count_column(naming)]
     value_places: dict[Key, int] = {split_value(value): place for place, value in enumerate(naming.domain)}
     with pq.ParquetFile(folder / BUCKET_CONTENTS, read_dictionary=list(naming.sensitive)) as file:
         for batch in file.iter_batches(BATCH_ROWS, columns=names):
@@ -278,7 +295,7 @@ class NumberColumn:
     name: str
 
     has_missing = False
-    listed = None
+    dictionary_values = None
     is_plain = True
     """Ids hardly repeat."""
     type = pa.int32()  # fewer buckets than this would take some four thousand million people
@@ -289,6 +306,6 @@ class NumberColumn:
         """The rewritten rows that the column is made from: its own."""
         return self.name
 
-    def written(self, numbers: Codes) -> pa.Array:
+    def to_file_values(self, numbers: Codes) -> pa.Array:
         """The numbers themselves."""
         return convert_to_arrow(numbers.astype(np.int32, copy=False))

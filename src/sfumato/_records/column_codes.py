@@ -18,20 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.arrays import Codes, Mask
-from sfumato._core.cell_values import Scalar, Value, field_type, simplify_type, to_json
+from sfumato._core.cell_values import Scalar, Value, find_field_type, simplify_type, to_json
 from sfumato._core.json_types import Json
 from sfumato._parquet.parquet_writer import FileColumn
 from sfumato.errors import SourceError
 
 ANY_TYPE = "any"
 
-MOST_LISTED, MOST_LISTED_BYTES = 1 << 16, 1 << 20
+MOST_DICTIONARY_VALUES, MOST_DICTIONARY_BYTES = 1 << 16, 1 << 20
 """So many values, of so many bytes, may be listed in each group of rows: they take less room than the rows."""
 
 WIDEST_TABLE = 1 << 16
 """Whole numbers that are looked for in a table are no further from each other."""
 
-LOOKED_AT = 1 << 16
+CHUNK_ROWS = 1 << 16
 """So many rows at a time are looked at."""
 
 
@@ -50,14 +50,16 @@ class Field:
 
     def to_json(self) -> Json:
         """A Table Schema field."""
-        written = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
+        schema_field = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
         # Readers that go through floating-point columns, as frictionless does, meet a missing integer as "nan".
-        return {**written, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else written
+        return (
+            {**schema_field, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else schema_field
+        )
 
 
 def describe_type(kind: pa.DataType) -> str:
     """The Data Package type of a published column."""
-    return field_type(simplify_type(kind)) or ANY_TYPE
+    return find_field_type(simplify_type(kind)) or ANY_TYPE
 
 
 class PublishedColumn(FileColumn, Protocol):
@@ -68,21 +70,21 @@ class PublishedColumn(FileColumn, Protocol):
         """The rewritten rows that it is made from."""
         ...
 
-    def written(self, rows: Any, /) -> Codes | pa.Array:
+    def to_file_values(self, rows: Any, /) -> Codes | pa.Array:
         """Turn rewritten rows into codes of the listed values, or into values where none are listed."""
         ...
 
 
 def encode_batch_values(column: pa.Array) -> tuple[Codes, pa.Array]:
     """Number the values of one batch: its codes, and its distinct values; the missing value comes after the last."""
-    is_given = pa.types.is_dictionary(column.type)
-    encoded = column if is_given else pc.dictionary_encode(column)
+    is_dictionary = pa.types.is_dictionary(column.type)
+    encoded = column if is_dictionary else pc.dictionary_encode(column)
     values = _cast_to_plain_type(encoded.dictionary)
     missing = len(values)
     indices = encoded.indices.fill_null(missing) if encoded.indices.null_count else encoded.indices
     codes: Codes = indices.to_numpy(zero_copy_only=False)
     may_miss = values.null_count or pa.types.is_floating(values.type)
-    has_repeats = is_given and len(values.unique()) < len(values)
+    has_repeats = is_dictionary and len(values.unique()) < len(values)
     if not has_repeats and not (may_miss and pc.any(pc.is_null(values, nan_is_null=True)).as_py()):
         return codes, values
     # A dictionary from elsewhere may hold a missing value, or (1.5 and 1.50 read as numbers) the same value twice.
@@ -121,42 +123,42 @@ def find_smallest_type(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
     return np.min_scalar_type(largest)
 
 
-def encode_values(column: pa.Array, wanted: pa.Array) -> Codes:
+def encode_values(column: pa.Array, domain: pa.Array) -> Codes:
     """Number the wanted values by their places; the missing value comes after the last, and then all others."""
-    missing, other = len(wanted), len(wanted) + 1
+    missing_code, other_code = len(domain), len(domain) + 1
     is_encoded = pa.types.is_dictionary(column.type)
-    values = (column.dictionary if is_encoded else column).cast(wanted.type)
-    if pa.types.is_floating(wanted.type):
-        values = pc.add(values, pa.scalar(0.0, wanted.type))  # zero has one sign
-    codes = _look_up_near_numbers(values, wanted)
+    values = (column.dictionary if is_encoded else column).cast(domain.type)
+    if pa.types.is_floating(domain.type):
+        values = pc.add(values, pa.scalar(0.0, domain.type))  # zero has one sign
+    codes = _look_up_near_numbers(values, domain)
     if codes is None:
-        places = pc.index_in(values, value_set=wanted, skip_nulls=True).fill_null(other)
-        codes = places.to_numpy(zero_copy_only=False).astype(find_smallest_type(other))
+        places = pc.index_in(values, value_set=domain, skip_nulls=True).fill_null(other_code)
+        codes = places.to_numpy(zero_copy_only=False).astype(find_smallest_type(other_code))
     if values.null_count:
-        codes[values.is_null().to_numpy(zero_copy_only=False)] = missing
+        codes[values.is_null().to_numpy(zero_copy_only=False)] = missing_code
     if not is_encoded:
         return codes
     if not column.indices.null_count and np.array_equal(codes, np.arange(len(codes))):  # they are numbered alike
         return np.asarray(column.indices.to_numpy(zero_copy_only=False).astype(codes.dtype))
     indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
-    return np.asarray(np.append(codes, codes.dtype.type(missing)).take(indices.to_numpy(zero_copy_only=False)))
+    return np.asarray(np.append(codes, codes.dtype.type(missing_code)).take(indices.to_numpy(zero_copy_only=False)))
 
 
-def _look_up_near_numbers(values: pa.Array, wanted: pa.Array) -> Codes | None:
+def _look_up_near_numbers(values: pa.Array, domain: pa.Array) -> Codes | None:
     """The places of wanted whole numbers that are near each other, by a look into a table; missing ones have any."""
-    if not pa.types.is_integer(wanted.type) or not len(wanted):
+    if not pa.types.is_integer(domain.type) or not len(domain):
         return None
-    low, high = pc.min_max(wanted).as_py().values()
+    low, high = pc.min_max(domain).as_py().values()
     if high - low >= WIDEST_TABLE:
         return None
-    table: Codes = np.full(high - low + 2, len(wanted) + 1, dtype=find_smallest_type(len(wanted) + 1))
-    table[_subtract_unsigned(low, wanted)] = np.arange(len(wanted))
+    table: Codes = np.full(high - low + 2, len(domain) + 1, dtype=find_smallest_type(len(domain) + 1))
+    table[_subtract_unsigned(low, domain)] = np.arange(len(domain))
     codes: Codes = np.empty(len(values), dtype=table.dtype)
-    for start in range(0, len(values), LOOKED_AT):  # so many stay in the cache
-        some = values.slice(start, LOOKED_AT)
-        at = _subtract_unsigned(low, some.fill_null(low) if some.null_count else some)
+    for start in range(0, len(values), CHUNK_ROWS):  # so many stay in the cache
+        chunk = values.slice(start, CHUNK_ROWS)
+        at = _subtract_unsigned(low, chunk.fill_null(low) if chunk.null_count else chunk)
         last = min(high - low + 1, np.iinfo(at.dtype).max)  # of a type that has no more numbers, all are in the table
-        codes[start : start + LOOKED_AT] = table.take(np.minimum(at, at.dtype.type(last)))
+        codes[start : start + CHUNK_ROWS] = table.take(np.minimum(at, at.dtype.type(last)))
     return codes
 
 
@@ -170,8 +172,8 @@ def _subtract_unsigned(low: int, numbers: pa.Array) -> Codes:
 def _are_used(codes: Codes, size: int) -> Mask:
     """Whether each code below a size occurs; mostly all do, and then a look at the first rows is enough."""
     are_used = np.zeros(size, dtype=np.bool_)
-    for start in range(0, len(codes), LOOKED_AT):
-        are_used |= np.bincount(codes[start : start + LOOKED_AT], minlength=size)[:size] > 0
+    for start in range(0, len(codes), CHUNK_ROWS):
+        are_used |= np.bincount(codes[start : start + CHUNK_ROWS], minlength=size)[:size] > 0
         if are_used.all():
             break
     return are_used
@@ -215,18 +217,18 @@ class CodedColumn:
             )
         return encoded
 
-    def written(self, codes: Codes) -> Codes | pa.Array:
+    def to_file_values(self, codes: Codes) -> Codes | pa.Array:
         """The codes themselves, where values are listed."""
-        return self.decode(codes) if self.listed is None else codes
+        return self.decode(codes) if self.dictionary_values is None else codes
 
     @property
-    def listed(self) -> pa.Array | None:
+    def dictionary_values(self) -> pa.Array | None:
         """All values, where they are few and short enough for that. Truth values are never listed."""
-        if self.is_plain or not 0 < len(self.values) <= MOST_LISTED:
+        if self.is_plain or not 0 < len(self.values) <= MOST_DICTIONARY_VALUES:
             return None
         is_text = pa.types.is_string(self.type)
         size = pc.sum(pc.binary_length(self.values)).as_py() if is_text else 0  # of the others, all are short
-        return self.values if size <= MOST_LISTED_BYTES else None
+        return self.values if size <= MOST_DICTIONARY_BYTES else None
 
     @property
     def is_plain(self) -> bool:
@@ -265,7 +267,7 @@ class RawColumn:
     has_missing: bool
 
     is_plain = False
-    listed = None
+    dictionary_values = None
 
     @property
     def source(self) -> str:
@@ -282,7 +284,7 @@ class RawColumn:
         values = decode_dictionary(column)
         return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
 
-    def written(self, values: pa.Array) -> pa.Array:
+    def to_file_values(self, values: pa.Array) -> pa.Array:
         """The values themselves."""
         return values
 
@@ -295,7 +297,7 @@ TableColumn = CodedColumn | RawColumn
 
 
 @dataclass(frozen=True)
-class Sensitive:
+class SensitiveColumns:
     """What is protected: one column, or the combinations of several.
 
     The number of a combination has the codes of its parts for digits; `numbers` lists those of the domain in rising
@@ -309,27 +311,29 @@ class Sensitive:
     """Whether the parts are protected each for itself; the domain then has all their combinations."""
 
     @classmethod
-    def of_column(cls, column: CodedColumn) -> Sensitive:
+    def of_column(cls, column: CodedColumn) -> SensitiveColumns:
         """One column, with all its values."""
         return cls.of_product(column.name, (column,))
 
     @classmethod
-    def of_product(cls, name: str, parts: tuple[CodedColumn, ...], *, is_independent: bool = False) -> Sensitive:
+    def of_product(cls, name: str, parts: tuple[CodedColumn, ...], *, is_independent: bool = False) -> SensitiveColumns:
         """All combinations of the parts' values."""
         return cls(name, parts, np.arange(math.prod(len(part.domain) for part in parts)), is_independent)
 
     @classmethod
-    def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> Sensitive:
+    def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> SensitiveColumns:
         """The combinations that occur, as `combine_as_json` wrote them down."""
         empty = cls(name, parts, np.zeros(0, dtype=np.int64))
-        return cls(name, parts, np.sort(empty.numbers_of_texts(texts)))
+        return cls(name, parts, np.sort(empty.find_numbers(texts)))
 
     @property
     def domain(self) -> tuple[Value, ...]:
         """The values in canonical order; those of a compound are tuples."""
         if len(self.parts) == 1:
             return self.parts[0].domain
-        columns = [[part.domain[code] for code in self.part_codes(number)] for number, part in enumerate(self.parts)]
+        columns = [
+            [part.domain[code] for code in self.compute_part_codes(number)] for number, part in enumerate(self.parts)
+        ]
         return tuple(zip(*columns, strict=True))
 
     @property
@@ -337,13 +341,13 @@ class Sensitive:
         """How many values each part has."""
         return tuple(len(part.domain) for part in self.parts)
 
-    def ranked(self, places: Codes) -> list[Codes]:
+    def list_rank_codes(self, places: Codes) -> list[Codes]:
         """The codes by which records are told apart and ranked: places, or for independent parts one list for each."""
         if not self.is_independent:
             return [places]
-        return [self.part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]
+        return [self.compute_part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]
 
-    def part_codes(self, number: int) -> npt.NDArray[np.int64]:
+    def compute_part_codes(self, number: int) -> npt.NDArray[np.int64]:
         """The code of one part in each combination of the domain."""
         size = math.prod(len(part.domain) for part in self.parts[number + 1 :])
         return self.numbers // size % len(self.parts[number].domain)
@@ -363,11 +367,11 @@ class Sensitive:
             )
         return places.astype(find_smallest_type(len(self.numbers)))
 
-    def places_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    def find_places(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """The places of combinations as `combine_as_json` wrote them down."""
-        return np.searchsorted(self.numbers, self.numbers_of_texts(texts))
+        return np.searchsorted(self.numbers, self.find_numbers(texts))
 
-    def numbers_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    def find_numbers(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """The numbers of combinations as `combine_as_json` wrote them down."""
         codes = [{json.dumps(to_json(value)): code for code, value in enumerate(part.domain)} for part in self.parts]
         sizes = [len(part.domain) for part in self.parts]
@@ -407,7 +411,7 @@ def combine_as_json(columns: Sequence[pa.Array]) -> pa.DictionaryArray:
 class PartColumn:
     """One column of a published compound."""
 
-    sensitive: Sensitive
+    sensitive: SensitiveColumns
     number: int
 
     @property
@@ -435,15 +439,17 @@ class PartColumn:
         return self._part.written_type
 
     @property
-    def listed(self) -> pa.Array | None:
+    def dictionary_values(self) -> pa.Array | None:
         """All values of the part, if they are few."""
-        return self._part.listed
+        return self._part.dictionary_values
 
     @property
     def is_plain(self) -> bool:
         """Whether the part is."""
         return self._part.is_plain
 
-    def written(self, codes: Codes) -> Codes | pa.Array:
+    def to_file_values(self, codes: Codes) -> Codes | pa.Array:
         """Turn places of the compound's domain into what is written of the part."""
-        return self._part.written(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))
+        return self._part.to_file_values(
+            self.sensitive.compute_part_codes(self.number).astype(self._part.code_type).take(codes)
+        )

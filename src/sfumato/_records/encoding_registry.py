@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from sfumato._records import RecordEncoding
-from sfumato._records.bucket_records import Buckets
-from sfumato._records.level_records import LeveledSets
-from sfumato._records.member_columns import MemberColumns
-from sfumato._records.set_records import Sets
-from sfumato._records.value_records import Values
+from sfumato._records.bucket_records import BucketEncoding
+from sfumato._records.level_records import LevelSetEncoding
+from sfumato._records.member_columns import MemberColumnEncoding
+from sfumato._records.set_records import SetEncoding
+from sfumato._records.value_records import ValueEncoding
 
-KINDS: tuple[type[RecordEncoding], ...] = (Values, Sets, MemberColumns, LeveledSets, Buckets)
+ENCODINGS: tuple[type[RecordEncoding], ...] = (
+    ValueEncoding,
+    SetEncoding,
+    MemberColumnEncoding,
+    LevelSetEncoding,
+    BucketEncoding,
+)
 
-TABLES = tuple(dict.fromkeys(file for kind in KINDS for file in kind.FILES))
+TABLES = tuple(dict.fromkeys(file for kind in ENCODINGS for file in kind.FILES))
 """Every table that some release has, beside its weights."""
 
-RECORD_FILES = tuple(dict.fromkeys(kind.FILES[0] for kind in KINDS))
+RECORD_FILES = tuple(dict.fromkeys(kind.FILES[0] for kind in ENCODINGS))
 """Every file that some release has its records in."""

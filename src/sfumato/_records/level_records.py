@@ -13,9 +13,9 @@ import pyarrow as pa
 from sfumato._core.arrays import Bytes, Codes, Indices
 from sfumato._core.cell_values import Value
 from sfumato._core.markdown import format_as_code
-from sfumato._records import Naming, PerturbedRecords, Reader
-from sfumato._records.column_codes import CodedColumn, PublishedColumn, Sensitive, TableColumn, encode_values
-from sfumato._records.set_records import Sets, make_mismatch_error, read_set_bytes
+from sfumato._records import Naming, PerturbedRecords, RecordReader
+from sfumato._records.column_codes import CodedColumn, PublishedColumn, SensitiveColumns, TableColumn, encode_values
+from sfumato._records.set_records import SetEncoding, make_mismatch_error, read_set_bytes
 from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
 
 BATCH_ROWS = 1 << 16
@@ -23,7 +23,7 @@ BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
-class LeveledSets(Sets):
+class LevelSetEncoding(SetEncoding):
     """A level, and a set of its groups.
 
     What a record may hold or not are, for each level in turn, its groups, and that the record is of this level.
@@ -33,7 +33,7 @@ class LeveledSets(Sets):
     """The names of the levels, the finest first."""
     groups: tuple[tuple[int, ...], ...]
     """For each level, the place of each value's group."""
-    members: tuple[int, ...]
+    set_sizes: tuple[int, ...]
     """How many groups a set of each level holds."""
 
     @property
@@ -41,44 +41,49 @@ class LeveledSets(Sets):
         """A column says at which level a record was drawn."""
         return True
 
-    def cell_name(self, sensitive: str) -> str:
+    def name_cell_column(self, sensitive: str) -> str:
         """The level of what is sensitive."""
         return f"{sensitive}_level"
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
-    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+    def make_columns(
+        self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
+    ) -> tuple[PublishedColumn, ...]:
         """One column of sets, where the sensitive column stood, and the levels after all others."""
         names = pa.array(self.levels, type=pa.string())
-        return (*super().published(columns, sensitive, cell), CodedColumn(cell, names, False))
+        return (*super().make_columns(columns, sensitive, cell), CodedColumn(cell, names, False))
 
-    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The bits of each record's set, and the number of its level."""
-        return {**super().rows(replaced, name, cell), cell: replaced.cells}
+        return {**super().make_rows(perturbed, name, cell), cell: perturbed.cells}
 
     # ------------------------------------------------------------------------------------------------------- describing
 
-    def names(self, naming: Naming) -> tuple[str, ...]:
+    def list_column_names(self, naming: Naming) -> tuple[str, ...]:
         """The column of the sets, and that of the levels."""
-        return (naming.together, naming.cell or "")
+        return (naming.joined_name, naming.cell or "")
 
-    def words(self, subject: str, naming: Naming) -> str:
+    def describe(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
-        above = " or ".join(map(format_as_code, self.levels[1:]))
+        coarser_levels = " or ".join(map(format_as_code, self.levels[1:]))
         return (
-            f"{super().words(subject, naming)} The column {format_as_code(naming.cell or '')} says at which level "
-            f"the set was drawn: at {above} it holds all values of some groups."
+            f"{super().describe(subject, naming)} The column {format_as_code(naming.cell or '')} says at which level "
+            f"the set was drawn: at {coarser_levels} it holds all values of some groups."
         )
 
-    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+    def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value; the weights are those of the record's level."""
-        test, _ = super().matched(naming, columns, value)
+        test, _ = super().write_match(naming, columns, value)
         return test, [f"d.{quote_if_needed(naming.cell or '')} = w.level"]
 
-    def beside(self, naming: Naming) -> Sequence[str]:
+    def list_extra_terms(self, naming: Naming) -> Sequence[str]:
         """The weights of the other groups that the set holds, by how near of kin they are to the value."""
-        data, endings = quote_if_needed(naming.together), ["", *(f"_{degree}" for degree in range(2, len(self.levels)))]
-        return [f"w.per_sibling{suffix} * bit_count(d.{data}::BIT & w.siblings{suffix}::BIT)" for suffix in endings]
+        data, suffixes = (
+            quote_if_needed(naming.joined_name),
+            ["", *(f"_{degree}" for degree in range(2, len(self.levels)))],
+        )
+        return [f"w.per_sibling{suffix} * bit_count(d.{data}::BIT & w.siblings{suffix}::BIT)" for suffix in suffixes]
 
     # --------------------------------------------------------------------------------------------------------- counting
 
@@ -97,63 +102,71 @@ class LeveledSets(Sets):
         """The groups of all levels, and the levels."""
         return sum(len(first) + 1 for _, _, first in self.layout)
 
-    def needed(self, places: Sequence[int]) -> Sequence[int]:
+    def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
         """Everything in the groups of the last level that hold one of the places, and the levels."""
         top = np.array(self.groups[-1])
         is_kin = np.isin(top, top[np.array(places, dtype=np.int64)])
         needed_groups = [[*np.unique(groups[is_kin]), len(first)] for _, groups, first in self.layout]
         return [
-            start + int(group) for (start, _, _), mine in zip(self.layout, needed_groups, strict=True) for group in mine
+            start + int(group)
+            for (start, _, _), level_groups in zip(self.layout, needed_groups, strict=True)
+            for group in level_groups
         ]
 
-    def column(self, naming: Naming) -> str:
+    def write_column(self, naming: Naming) -> str:
         """The level and the set of a record, as one value."""
-        return f"{{'level': {quote_name(TABLE)}.{quote_name(naming.cell or '')}, 'held': {super().column(naming)}}}"
+        return (
+            f"{{'level': {quote_name(TABLE)}.{quote_name(naming.cell or '')}, 'held': {super().write_column(naming)}}}"
+        )
 
-    def reader(self, naming: Naming) -> Reader:
+    def make_reader(self, naming: Naming) -> RecordReader:
         """A row of zeros and ones for each record."""
-        return partial(_read, self, (naming.cell or "", naming.together))
+        return partial(_read, self, (naming.cell or "", naming.joined_name))
 
-    def membership(self, column: pa.Array, domain: pa.Array) -> Codes:
+    def decode_column(self, column: pa.Array, domain: pa.Array) -> Codes:
         """A row of zeros and ones for each level and set that are one value."""
-        return self.entries(*column.flatten())
+        return self.decode_records(*column.flatten())
 
-    def entries(self, levels: pa.Array, held: pa.Array) -> Codes:
+    def decode_records(self, levels: pa.Array, sets: pa.Array) -> Codes:
         """A row of zeros and ones for each record; what no record of its level can hold is refused."""
         try:
-            if levels.null_count or held.null_count:
+            if levels.null_count or sets.null_count:
                 raise make_mismatch_error()
             numbers = encode_values(levels, pa.array(self.levels, type=pa.string()))
-            membership_rows = np.zeros((len(held), self.width), dtype=np.uint8)
-            for start in range(0, len(held), BATCH_ROWS):
-                mine = slice(start, start + BATCH_ROWS)
-                self._enter(membership_rows[mine], numbers[mine], read_set_bytes(held[mine], self.size))
+            membership_rows = np.zeros((len(sets), self.width), dtype=np.uint8)
+            for start in range(0, len(sets), BATCH_ROWS):
+                batch_slice = slice(start, start + BATCH_ROWS)
+                self._fill_rows(
+                    membership_rows[batch_slice], numbers[batch_slice], read_set_bytes(sets[batch_slice], self.size)
+                )
         except (pa.ArrowException, ValueError) as error:
             raise make_mismatch_error() from error
         return membership_rows
 
-    def _enter(self, found: Codes, numbers: Codes, held: Bytes) -> None:
+    def _fill_rows(self, membership_rows: Codes, numbers: Codes, set_bytes: Bytes) -> None:
         """Write into empty rows what records of these levels, whose sets are these bytes, hold of their level."""
         unused = (1 << (-self.size % 8)) - 1
-        if numbers.max(initial=0) >= len(self.levels) or (held[:, -1] & unused).any():
+        if numbers.max(initial=0) >= len(self.levels) or (set_bytes[:, -1] & unused).any():
             raise make_mismatch_error()
-        if (np.bitwise_count(held[numbers == 0]).sum(axis=1) != self.members[0]).any():
+        if (np.bitwise_count(set_bytes[numbers == 0]).sum(axis=1) != self.set_sizes[0]).any():
             raise make_mismatch_error()
-        values = np.unpackbits(held, axis=1, count=self.size)
-        found[:, : self.size] = values  # the groups of the first level are the values
-        found[:, self.size] = numbers == 0
-        for number, ((start, groups, first), members) in enumerate(zip(self.layout, self.members, strict=True)):
+        values = np.unpackbits(set_bytes, axis=1, count=self.size)
+        membership_rows[:, : self.size] = values  # the groups of the first level are the values
+        membership_rows[:, self.size] = numbers == 0
+        for number, ((start, groups, first), members) in enumerate(zip(self.layout, self.set_sizes, strict=True)):
             if not number:
                 continue
             rows = np.flatnonzero(numbers == number)
-            mine = values.take(rows, axis=0)
-            group_bits = mine.take(first, axis=1)
-            if (group_bits.sum(axis=1) != members).any() or not np.array_equal(group_bits.take(groups, axis=1), mine):
+            level_values = values.take(rows, axis=0)
+            group_bits = level_values.take(first, axis=1)
+            if (group_bits.sum(axis=1) != members).any() or not np.array_equal(
+                group_bits.take(groups, axis=1), level_values
+            ):
                 raise make_mismatch_error()
-            found[rows, : self.size + 1] = 0
-            found[rows, start : start + len(first)] = group_bits
-            found[rows, start + len(first)] = 1
+            membership_rows[rows, : self.size + 1] = 0
+            membership_rows[rows, start : start + len(first)] = group_bits
+            membership_rows[rows, start + len(first)] = 1
 
 
-def _read(shown: LeveledSets, names: Sequence[str], batch: pa.RecordBatch) -> Codes:
-    return shown.entries(*(batch.column(name) for name in names))
+def _read(encoding: LevelSetEncoding, names: Sequence[str], batch: pa.RecordBatch) -> Codes:
+    return encoding.decode_records(*(batch.column(name) for name in names))

@@ -15,11 +15,11 @@ import pyarrow as pa
 from sfumato._core.arrays import Amounts, Codes, Counts, Mask
 from sfumato._core.cell_values import Value, split_value
 from sfumato._core.markdown import format_as_code
-from sfumato._records import Naming, Reader
-from sfumato._records.column_codes import PublishedColumn, Sensitive, TableColumn
-from sfumato._records.set_records import Sets, make_mismatch_error, read_set_bytes
+from sfumato._records import Naming, RecordReader
+from sfumato._records.column_codes import PublishedColumn, SensitiveColumns, TableColumn
+from sfumato._records.set_records import SetEncoding, make_mismatch_error, read_set_bytes
 from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
-from sfumato._records.tally import Key, Measured, Scan, Scanner, make_group_key
+from sfumato._records.tally import Key, Scan, Scanner, WeightTallies, make_group_key
 from sfumato.errors import SpecError
 
 if TYPE_CHECKING:
@@ -27,129 +27,137 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 1024
 """More columns than this are a burden for most tools."""
-LONGEST = 40
+LONGEST_WORD = 40
 """The longest part of a column's name that is taken from a value."""
 
 
 @dataclass(frozen=True)
-class MemberColumns(Sets):
+class MemberColumnEncoding(SetEncoding):
     """A set of values of the domain, a column for each value."""
 
-    held: int
+    set_size: int
     """How many values a set holds."""
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
-    def check(self, sensitive: Sensitive) -> None:
+    def check(self, sensitive: SensitiveColumns) -> None:
         """Each value takes a column."""
         if self.size > MOST_COLUMNS:
             raise SpecError(
                 f"sets of {self.size:,} values would take as many columns; write them as bits (--subset-form bits)."
             )
 
-    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+    def make_columns(
+        self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
+    ) -> tuple[PublishedColumn, ...]:
         """The columns of the values, where the first sensitive column stood."""
-        own = [part.name for part in sensitive.parts]
+        part_names = [part.name for part in sensitive.parts]
         names = make_member_names(sensitive.name, sensitive.domain)
-        others = {column.name.lower(): column.name for column in columns if column.name not in own}
-        if taken := [others[name.lower()] for name in names if name.lower() in others]:
+        other_names = {column.name.lower(): column.name for column in columns if column.name not in part_names}
+        if name_clashes := [other_names[name.lower()] for name in names if name.lower() in other_names]:
             raise SpecError(
-                f"the column {taken[0]!r} has the name that a column of the sets would have; rename it, leave it out "
-                "(--drop), or write the sets as bits (--subset-form bits)."
+                f"the column {name_clashes[0]!r} has the name that a column of the sets would have; rename it, leave "
+                "it out (--drop), or write the sets as bits (--subset-form bits)."
             )
         members = [MemberColumn(sensitive, place, name) for place, name in enumerate(names)]
         published_columns: list[PublishedColumn] = []
         for column in columns:
-            published_columns += members if column.name == own[0] else [column] if column.name not in own else []
+            published_columns += (
+                members if column.name == part_names[0] else [column] if column.name not in part_names else []
+            )
         return tuple(published_columns)
 
-    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+    def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
         """As they are."""
         return batch
 
     # ------------------------------------------------------------------------------------------------------- describing
 
-    def names(self, naming: Naming) -> tuple[str, ...]:
+    def list_column_names(self, naming: Naming) -> tuple[str, ...]:
         """The columns of the values, in the order of the domain."""
-        return make_member_names(naming.together, naming.domain)
+        return make_member_names(naming.joined_name, naming.domain)
 
-    def words(self, subject: str, naming: Naming) -> str:
+    def describe(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
-        first, *_, last = self.names(naming)
+        first, *_, last = self.list_column_names(naming)
         return (
             f"{subject}: each record shows a set of values, which may or may not hold the true one. For each value a "
             f"column says whether the set holds it: {format_as_code(first)} to {format_as_code(last)}, {self.size} "
             "columns in the order of the domain; `weights.parquet` names the column of each value. That a column says "
-            f"true does not mean that the person has the value: sets hold {self.held} values by design."
+            f"true does not mean that the person has the value: sets hold {self.set_size} values by design."
         )
 
-    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+    def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The column of the value says that the set holds it."""
-        return f"d.{quote_if_needed(self.names(naming)[naming.domain.index(value)])}", []
+        return f"d.{quote_if_needed(self.list_column_names(naming)[naming.domain.index(value)])}", []
 
-    def weight_columns(self, naming: Naming) -> dict[str, Sequence[str]]:
+    def list_weight_columns(self, naming: Naming) -> dict[str, Sequence[str]]:
         """The column of each value."""
-        return {"column": self.names(naming)}
+        return {"column": self.list_column_names(naming)}
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
     def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:
         """Every column of a value holds truth values, and none is missing."""
-        names = set(self.names(naming))
+        names = set(self.list_column_names(naming))
         columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
-        mine = [column for column in columns if column.path in names]
-        if not all(column.physical_type == "BOOLEAN" and column.max_definition_level == 0 for column in mine):
+        member_columns = [column for column in columns if column.path in names]
+        if not all(column.physical_type == "BOOLEAN" and column.max_definition_level == 0 for column in member_columns):
             raise make_mismatch_error()
 
     # --------------------------------------------------------------------------------------------------------- counting
 
-    def reader(self, naming: Naming) -> Reader:
+    def make_reader(self, naming: Naming) -> RecordReader:
         """A row of zeros and ones for each record."""
-        return partial(_read, self.names(naming))
+        return partial(_read, self.list_column_names(naming))
 
-    def column(self, naming: Naming) -> str:
+    def write_column(self, naming: Naming) -> str:
         """The truth values of a record, as a list."""
-        return f"[{', '.join(f'{quote_name(TABLE)}.{quote_name(name)}' for name in self.names(naming))}]"
+        return f"[{', '.join(f'{quote_name(TABLE)}.{quote_name(name)}' for name in self.list_column_names(naming))}]"
 
-    def membership(self, column: pa.Array, domain: pa.Array) -> Codes:
+    def decode_column(self, column: pa.Array, domain: pa.Array) -> Codes:
         """A row of zeros and ones for each list of truth values."""
         flat = column.flatten()
         if column.null_count or flat.null_count or len(flat) != len(column) * self.size:
             raise make_mismatch_error()
         return _convert_to_numbers(flat).reshape(len(column), self.size)
 
-    def sizes(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
+    def count_members(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
         """How many values each set holds; nothing else can be written in truth values."""
         set_sizes = np.zeros(batch.num_rows, dtype=np.uint16)  # there are no more than MOST_COLUMNS
         for column in batch.columns:
             set_sizes += _convert_to_numbers(column)
         return set_sizes.astype(np.int64), False
 
-    def scanned_columns(self, naming: Naming) -> list[str]:
+    def list_scan_columns(self, naming: Naming) -> list[str]:
         """Each column by itself."""
-        return [f"{quote_name(TABLE)}.{quote_name(name)}" for name in self.names(naming)]
+        return [f"{quote_name(TABLE)}.{quote_name(name)}" for name in self.list_column_names(naming)]
 
-    def membership_of(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
+    def decode_columns(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
         """A row of zeros and ones for each record."""
-        return _stack_members(columns) if len(columns) > 1 else super().membership_of(columns, domain)
+        return _stack_members(columns) if len(columns) > 1 else super().decode_columns(columns, domain)
 
-    def hits(
-        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, wanted: Mask
-    ) -> dict[Key, Measured] | None:
+    def tally_hits(
+        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
+    ) -> dict[Key, WeightTallies] | None:
         """Count the wanted members, and put them and the others into one place each: which one does not matter.
 
         All sets hold as many values, so what is not wanted need not be read.
         """
-        if wanted.all() or not wanted.any():
+        if value_mask.all() or not value_mask.any():
             return None
-        names = [name for name, is_wanted in zip(self.names(naming), wanted.tolist(), strict=True) if is_wanted]
+        names = [
+            name
+            for name, is_wanted in zip(self.list_column_names(naming), value_mask.tolist(), strict=True)
+            if is_wanted
+        ]
         sums = [f"COUNT(*) FILTER (WHERE {quote_name(TABLE)}.{quote_name(name)})" for name in names]
         group_tallies = {}
         for key, (rows, *counts) in _sum_by_group(scanner, scan, ["COUNT(*)", *sums]):
             members: Amounts = np.zeros(self.size, dtype=np.int64)
-            members[wanted.argmax()] = sum(counts)
-            members[wanted.argmin()] = self.held * rows - sum(counts)
-            group_tallies[key] = scan.measured([members], [rows])
+            members[value_mask.argmax()] = sum(counts)
+            members[value_mask.argmin()] = self.set_size * rows - sum(counts)
+            group_tallies[key] = scan.make_tallies([members], [rows])
         scan.check_size(len(group_tallies), self.size)
         return group_tallies
 
@@ -157,7 +165,7 @@ class MemberColumns(Sets):
 def _sum_by_group(scanner: Scanner, scan: Scan, sums: Sequence[str]) -> list[tuple[Key, list[Any]]]:
     """Sums over the records of each group, in the order of the groups."""
     order = f" ORDER BY {scan.order}" if scan.groups else ""
-    rows = scanner.rows(f"SELECT {', '.join([*scan.named, *sums])} {scan.clause} GROUP BY ALL{order}")
+    rows = scanner.fetch_rows(f"SELECT {', '.join([*scan.group_columns, *sums])} {scan.clause} GROUP BY ALL{order}")
     width = len(scan.groups)
     return [(make_group_key(row[:width]), list(row[width:])) for row in rows]
 
@@ -172,12 +180,12 @@ def make_member_names(name: str, domain: tuple[Value, ...]) -> tuple[str, ...]:
     unique_names: dict[str, None] = {}
     for place, value in enumerate(domain, 1):
         value_text = "_".join("missing" if part is None else str(part) for part in split_value(value))
-        word = re.sub(r"\W+", "_", value_text.casefold()).strip("_")[:LONGEST].strip("_") or str(place)
-        free, number = word, 1
-        while free in unique_names:
+        word = re.sub(r"\W+", "_", value_text.casefold()).strip("_")[:LONGEST_WORD].strip("_") or str(place)
+        candidate, number = word, 1
+        while candidate in unique_names:
             number += 1
-            free = f"{word}_{number}"
-        unique_names[free] = None
+            candidate = f"{word}_{number}"
+        unique_names[candidate] = None
     return tuple(f"{name}_{word}" for word in unique_names)
 
 
@@ -203,12 +211,12 @@ def _convert_to_numbers(column: pa.Array) -> Codes:
 class MemberColumn:
     """Whether the set of each record holds one value."""
 
-    sensitive: Sensitive
+    sensitive: SensitiveColumns
     place: int
     name: str
 
     has_missing = False
-    listed = None
+    dictionary_values = None
     is_plain = True
     """Truth values are written as they are."""
     written_type = pa.bool_()
@@ -218,8 +226,8 @@ class MemberColumn:
         """The rewritten rows that the column is made from: those of the sets."""
         return self.sensitive.name
 
-    def written(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
+    def to_file_values(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
         """One bit of each set."""
-        own = read_set_bytes(bits, len(self.sensitive.numbers))[:, self.place >> 3] & (0x80 >> (self.place & 7))
-        buffer = pa.py_buffer(np.packbits(own != 0, bitorder="little"))
+        place_bits = read_set_bytes(bits, len(self.sensitive.numbers))[:, self.place >> 3] & (0x80 >> (self.place & 7))
+        buffer = pa.py_buffer(np.packbits(place_bits != 0, bitorder="little"))
         return pa.BooleanArray.from_buffers(pa.bool_(), len(bits), [None, buffer])

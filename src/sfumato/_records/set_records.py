@@ -20,77 +20,79 @@ from sfumato._core.cell_values import Value, make_labels
 from sfumato._core.sorting import LARGEST_WORD
 from sfumato._parquet.footer import count_column_values, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
-from sfumato._records import Counter, Naming, PerturbedRecords, Reader, RecordEncoding
-from sfumato._records.column_codes import PublishedColumn, Sensitive, TableColumn
+from sfumato._records import Counter, Naming, PerturbedRecords, RecordEncoding, RecordReader
+from sfumato._records.column_codes import PublishedColumn, SensitiveColumns, TableColumn
 from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
-from sfumato._records.tally import Key, Measured, Scan, Scanner, Tally
+from sfumato._records.tally import Key, Scan, Scanner, Tally, WeightTallies
 from sfumato.errors import ReleaseFormatError, SpecError
 
-MOST_REPEATED = 24
+LARGEST_DICTIONARY_SET = 24
 """Sets of so many values are written with a dictionary."""
 
 WORD_BYTES = 8
-BYTE = 255
+LARGEST_BYTE = 255
 """So many zeros and ones have a sum that fits into a byte."""
 
 
 @dataclass(frozen=True)
-class Sets(RecordEncoding):
+class SetEncoding(RecordEncoding):
     """A set of values of the domain."""
 
     size: int
     """The number of values of the domain."""
-    as_list: bool
+    is_list: bool
     """Whether the sets are lists of values; else they are bits, the first value the highest bit of the first byte."""
 
     WARNING: ClassVar = "Never count the sets as they stand: most of their members are chance."
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
-    def check(self, sensitive: Sensitive) -> None:
+    def check(self, sensitive: SensitiveColumns) -> None:
         """A list can hold the values of one column only."""
-        if self.as_list and len(sensitive.parts) > 1:
+        if self.is_list and len(sensitive.parts) > 1:
             raise SpecError("sets of a compound are written as bits; leave --subset-form list out.")
 
-    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+    def make_columns(
+        self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
+    ) -> tuple[PublishedColumn, ...]:
         """One column of sets, where the first sensitive column stood."""
         parts = [part.name for part in sensitive.parts]
         return tuple(
-            SetColumn(sensitive, self.as_list) if column.name == parts[0] else column
+            SetColumn(sensitive, self.is_list) if column.name == parts[0] else column
             for column in columns
             if column.name not in parts[1:]
         )
 
-    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+    def make_readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
         """Bits as lists of the values that they stand for."""
-        place = batch.schema.get_field_index(naming.together)
-        if self.as_list or place < 0:  # other tables of the release have no sets
+        place = batch.schema.get_field_index(naming.joined_name)
+        if self.is_list or place < 0:  # other tables of the release have no sets
             return batch
         bits = unpack_sets(batch.column(place), self.size)
-        domain = pa.array(make_labels(naming.domain)) if len(naming.sensitive) > 1 else naming.part(0)
+        domain = pa.array(make_labels(naming.domain)) if len(naming.sensitive) > 1 else naming.make_part_domain(0)
         offsets = np.concatenate([[0], np.cumsum(bits.sum(axis=1, dtype=np.int64))]).astype(np.int32)
         lists = pa.ListArray.from_arrays(pa.array(offsets), domain.take(pa.array(np.nonzero(bits)[1])))
-        return batch.set_column(place, naming.together, lists)
+        return batch.set_column(place, naming.joined_name, lists)
 
-    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The bits of each record's set."""
-        return {} if replaced.values is None else {name: convert_bits_to_arrow(replaced.values)}
+        return {} if perturbed.values is None else {name: convert_bits_to_arrow(perturbed.values)}
 
     # ------------------------------------------------------------------------------------------------------- describing
 
-    def names(self, naming: Naming) -> tuple[str, ...]:
+    def list_column_names(self, naming: Naming) -> tuple[str, ...]:
         """The column of the sets."""
-        return (naming.together,)
+        return (naming.joined_name,)
 
-    def words(self, subject: str, naming: Naming) -> str:
+    def describe(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
-        form = "a list of values" if self.as_list else f"bits: {self.size} of them, in the order of the domain"
+        form = "a list of values" if self.is_list else f"bits: {self.size} of them, in the order of the domain"
         return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
 
-    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+    def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value."""
-        data = f"d.{quote_if_needed(naming.together)}"
-        return f"list_contains({data}, w.value)" if self.as_list else f"get_bit({data}::BIT, w.place) = 1", []
+        data = f"d.{quote_if_needed(naming.joined_name)}"
+        return f"list_contains({data}, w.value)" if self.is_list else f"get_bit({data}::BIT, w.place) = 1", []
 
     # --------------------------------------------------------------------------------------------------------- trusting
 
@@ -100,67 +102,67 @@ class Sets(RecordEncoding):
         is_right = all(
             column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length == -(-self.size // 8)
             for column in columns
-            if column.path == naming.together
+            if column.path == naming.joined_name
         )
         if not is_right or (
-            self.as_list and _count_listed_members(path, naming.together) > metadata.num_rows * self.size
+            self.is_list and _count_listed_members(path, naming.joined_name) > metadata.num_rows * self.size
         ):
             raise make_mismatch_error()
 
     # --------------------------------------------------------------------------------------------------------- counting
 
-    def reader(self, naming: Naming) -> Reader:
+    def make_reader(self, naming: Naming) -> RecordReader:
         """A row of zeros and ones for each record."""
-        return partial(_read, naming.together, self, naming.part(0))
+        return partial(_read, naming.joined_name, self, naming.make_part_domain(0))
 
-    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+    def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
         """The sum of the weights of each record's members; most weights are zero, and need no look."""
-        weighty = np.flatnonzero(weights)
-        return np.asarray(shown[:, weighty] @ weights[weighty])
+        nonzero_places = np.flatnonzero(weights)
+        return np.asarray(codes[:, nonzero_places] @ weights[nonzero_places])
 
     @property
     def width(self) -> int:
         """How many things a record may hold or not."""
         return self.size
 
-    def needed(self, places: Sequence[int]) -> Sequence[int]:
+    def list_needed_members(self, places: Sequence[int]) -> Sequence[int]:
         """Which of these must be counted, for the count of some places."""
         return places
 
-    def column(self, naming: Naming) -> str:
+    def write_column(self, naming: Naming) -> str:
         """SQL of what a record shows."""
-        return f"{quote_name(TABLE)}.{quote_name(naming.together)}"
+        return f"{quote_name(TABLE)}.{quote_name(naming.joined_name)}"
 
-    def scanned_columns(self, naming: Naming) -> list[str]:
+    def list_scan_columns(self, naming: Naming) -> list[str]:
         """SQL of what a record shows, as it is read: in one column, or in several."""
-        return [self.column(naming)]
+        return [self.write_column(naming)]
 
-    def membership_of(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
+    def decode_columns(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
         """A row of zeros and ones for each set, from the columns that are read."""
-        return self.membership(columns[0], domain)
+        return self.decode_column(columns[0], domain)
 
-    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+    def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
         """Let DuckDB number the groups, and add the members up here."""
-        columns = self.scanned_columns(naming)
-        keys, batches = scan.numbered(scanner, columns)
+        columns = self.list_scan_columns(naming)
+        keys, batches = scan.number_groups(scanner, columns)
         scan.check_size(len(keys), self.width)
         if not keys:
-            return scan.nothing(self.width)
+            return scan.make_empty_tallies(self.width)
         shape = (len(keys), 1 + len(scan.weights))
-        sums, rows = self.summed(batches, shape, naming.part(0), len(columns))
+        sums, rows = self.sum_members(batches, shape, naming.make_part_domain(0), len(columns))
         return {
-            key: scan.measured(
+            key: scan.make_tallies(
                 [np.rint(sums[number, 0]).astype(np.int64), *sums[number, 1:]],
                 [round(rows[number, 0]), *rows[number, 1:].tolist()],
             )
             for number, key in enumerate(keys)
         }
 
-    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+    def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """The members of the sets of each condition."""
-        return Tally(*counter.members(self.reader(naming), self.width, self.needed))
+        return Tally(*counter.count_members(self.make_reader(naming), self.width, self.list_needed_members))
 
-    def summed(
+    def sum_members(
         self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
     ) -> tuple[Floats, Floats]:
         """For each group and weight: the sum of the weights of the sets that hold each value, and of all sets.
@@ -172,11 +174,11 @@ class Sets(RecordEncoding):
         sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
         for batch in batches:
             numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            shown, others = batch.columns[1 : 1 + columns], batch.columns[1 + columns :]
-            members = self.membership_of(shown, domain)
+            set_columns, weight_columns = batch.columns[1 : 1 + columns], batch.columns[1 + columns :]
+            members = self.decode_columns(set_columns, domain)
             weights = [
                 np.ones(len(numbers)),
-                *(weight_column.to_numpy(zero_copy_only=False) for weight_column in others),
+                *(weight_column.to_numpy(zero_copy_only=False) for weight_column in weight_columns),
             ]
             for place, weight in enumerate(weights):
                 rows[:, place] += (
@@ -185,20 +187,20 @@ class Sets(RecordEncoding):
             _add_members(sums, numbers, members, weights)
         return sums, rows
 
-    def membership(self, column: pa.Array, domain: pa.Array) -> Codes:
+    def decode_column(self, column: pa.Array, domain: pa.Array) -> Codes:
         """A row of zeros and ones for each set."""
         try:
-            if column.null_count or pa.types.is_list(column.type) != self.as_list:
+            if column.null_count or pa.types.is_list(column.type) != self.is_list:
                 raise ValueError("a set is missing, or lists are not bits")
-            return _encode_lists(column, domain) if self.as_list else unpack_sets(column, self.size)
+            return _encode_lists(column, domain) if self.is_list else unpack_sets(column, self.size)
         except (pa.ArrowException, ValueError) as error:
             raise make_mismatch_error() from error
 
-    def sizes(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
+    def count_members(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
         """How many values each set holds, and whether there is anything that stands for no value."""
         column = batch.column(0)
-        if self.as_list:
-            members = self.membership(column, domain).sum(axis=1)
+        if self.is_list:
+            members = self.decode_column(column, domain).sum(axis=1)
             return members, bool((members != pc.list_value_length(column).to_numpy(zero_copy_only=False)).any())
         try:
             rows = read_set_bytes(column, self.size)
@@ -220,13 +222,13 @@ def _count_members(rows: npt.NDArray[np.uint8]) -> Counts:
     members: Counts = np.zeros(count, dtype=np.int64)
     for start in range(0, width if count else 0, WORD_BYTES):  # of no rows there is nothing to begin in
         row_words: Bits64 = np.ndarray((count,), "<u8", data, start, (width,))
-        own = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
-        members += np.bitwise_count(row_words & own)
+        row_mask = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
+        members += np.bitwise_count(row_words & row_mask)
     return members
 
 
-def _read(name: str, shown: Sets, domain: pa.Array, batch: pa.RecordBatch) -> Codes:
-    return shown.membership(batch.column(name), domain)
+def _read(name: str, encoding: SetEncoding, domain: pa.Array, batch: pa.RecordBatch) -> Codes:
+    return encoding.decode_column(batch.column(name), domain)
 
 
 def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
@@ -237,11 +239,11 @@ def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequenc
         members, weights = members[order], [weight[order] for weight in weights]
         present, starts = (array.tolist() for array in np.unique(numbers[order], return_index=True))
     for group, (first, last) in zip(present, itertools.pairwise([*starts, len(members)]), strict=True):
-        for start in range(first, last, BYTE):
-            some = slice(start, min(start + BYTE, last))
-            sums[group, 0] += members[some].sum(axis=0, dtype=np.uint8)
+        for start in range(first, last, LARGEST_BYTE):
+            batch_slice = slice(start, min(start + LARGEST_BYTE, last))
+            sums[group, 0] += members[batch_slice].sum(axis=0, dtype=np.uint8)
             for place, weight in enumerate(weights[1:], 1):
-                sums[group, place] += weight[some] @ members[some]
+                sums[group, place] += weight[batch_slice] @ members[batch_slice]
 
 
 def _encode_lists(column: pa.Array, domain: pa.Array) -> Codes:
@@ -271,16 +273,16 @@ def make_mismatch_error() -> ReleaseFormatError:
 class SetColumn:
     """A set of values for each record: as bits, or as a list of the values that a single column has."""
 
-    sensitive: Sensitive
-    as_list: bool
+    sensitive: SensitiveColumns
+    is_list: bool
 
     has_missing = False
-    listed = None
+    dictionary_values = None
 
     @property
     def is_plain(self) -> bool:
         """Bits of so many values hardly repeat, and a dictionary of them would be given up half-way."""
-        return not self.as_list and len(self.sensitive.numbers) > MOST_REPEATED
+        return not self.is_list and len(self.sensitive.numbers) > LARGEST_DICTIONARY_SET
 
     @property
     def name(self) -> str:
@@ -295,13 +297,13 @@ class SetColumn:
     @property
     def written_type(self) -> pa.DataType:
         """The type of the values."""
-        if self.as_list:
+        if self.is_list:
             return pa.list_(self.sensitive.parts[0].type)
         return pa.binary(-(-len(self.sensitive.numbers) // 8))
 
-    def written(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
+    def to_file_values(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
         """Leave the bits as they are, or list the values they stand for in canonical order."""
-        if not self.as_list:
+        if not self.is_list:
             return bits
         members = unpack_sets(bits, len(self.sensitive.numbers))
         _, places = np.nonzero(members)

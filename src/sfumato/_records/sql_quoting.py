@@ -35,8 +35,8 @@ def quote_if_needed(name: str) -> str:
 
 def format_level(column: str, level: str) -> str:
     """A level of a column as people write it in SQL."""
-    behind = level if _PLAIN.fullmatch(level) else quote_name(level)  # behind a dot no word is reserved
-    return f"{quote_if_needed(column)}.{behind}"
+    level_name = level if _PLAIN.fullmatch(level) else quote_name(level)  # behind a dot no word is reserved
+    return f"{quote_if_needed(column)}.{level_name}"
 
 
 TABLE = "release"
@@ -61,8 +61,8 @@ def format_literal(value: Scalar, kind: str) -> str:
     if isinstance(value, str):
         return quote_text(value)
     # The digits that Python writes give the same number back; a decimal writes itself.
-    written = value.isoformat() if isinstance(value, datetime.date) else str(value)
-    return f"CAST({quote_text(written)} AS {kind})"
+    value_text = value.isoformat() if isinstance(value, datetime.date) else str(value)
+    return f"CAST({quote_text(value_text)} AS {kind})"
 
 
 def write_equality(column: str, value: Scalar) -> str:

@@ -19,7 +19,7 @@ from sfumato.errors import InternalError, QueryError
 MOST_CELLS = 1 << 26
 """Groups times values of the domain: beyond this an answer would fill the memory, and nobody could read it."""
 
-LINES = 64
+CONDITION_BATCH = 64
 """So many conditions at a time are looked at bucket by bucket: all at once could fill the memory."""
 
 CachedResult = TypeVar("CachedResult")
@@ -28,10 +28,10 @@ COUNT = "1"
 """The weight of a record that counts once."""
 
 
-class Remembering:
+class DerivedCache:
     """Something of which others make what takes long and stays the same: it is made once."""
 
-    def once(self, make: Callable[[Any], CachedResult]) -> CachedResult:
+    def derive(self, make: Callable[[Any], CachedResult]) -> CachedResult:
         """What somebody makes of it."""
         cache: dict[Any, Any] = self.__dict__.setdefault("_made", {})
         if make not in cache:
@@ -41,7 +41,7 @@ class Remembering:
 
 
 @dataclass(frozen=True, eq=False)
-class Holdings(Remembering):
+class Holdings(DerivedCache):
     """What the buckets hold: a line for each bucket and value that meet. Buckets that hold the same may be one."""
 
     buckets: Counts
@@ -62,7 +62,7 @@ class Holdings(Remembering):
         return np.ones(len(self.sizes), dtype=np.int64) if self.times is None else self.times
 
     @cached_property
-    def held(self) -> Counts:
+    def value_counts(self) -> Counts:
         """How many records hold each value."""
         lines = self.counts * self.repeats[self.buckets]
         return np.bincount(self.places, weights=lines, minlength=self.domain_size).astype(np.int64)
@@ -73,17 +73,17 @@ class Holdings(Remembering):
         order = np.argsort(self.buckets, kind="stable")
         return self.places[order], np.searchsorted(self.buckets[order], np.arange(len(self.sizes)))
 
-    def range_of(self, numbers: Floats) -> tuple[Floats, Floats]:
+    def find_ranges(self, numbers: Floats) -> tuple[Floats, Floats]:
         """The least and the largest number that a record of each bucket has, given one for each place."""
         places, starts = self._by_bucket
         lines = numbers[places]
         return np.minimum.reduceat(lines, starts), np.maximum.reduceat(lines, starts)
 
-    def beside(self, tally: Tally, whole: Tally | None) -> Tally:
+    def attach_to(self, tally: Tally, release_tally: Tally | None) -> Tally:
         """A tally of what is counted in each bucket, with what they hold."""
-        return replace(tally, whole=whole, holdings=self)
+        return replace(tally, release_tally=release_tally, holdings=self)
 
-    def holding(self, places: Indices) -> tuple[Indices, Floats]:
+    def find_buckets(self, places: Indices) -> tuple[Indices, Floats]:
         """The buckets that hold one of the places, and how many of their records do."""
         is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
         is_wanted[places] = True
@@ -93,7 +93,7 @@ class Holdings(Remembering):
         buckets, number = np.unique(self.buckets[lines], return_inverse=True)
         return buckets, np.bincount(number, weights=self.counts[lines], minlength=len(buckets)).astype(np.float64)
 
-    def marked(self, places: Indices) -> Floats:
+    def count_matches(self, places: Indices) -> Floats:
         """How many records of each bucket hold one of the places."""
         is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
         is_wanted[places] = True
@@ -102,7 +102,7 @@ class Holdings(Remembering):
 
 
 @dataclass(frozen=True, eq=False)
-class Tally(Remembering):
+class Tally(DerivedCache):
     """For the rows of some conditions on public columns (a line each): how many show each symbol or member.
 
     Where a row counts as much as a number in its public columns says, counts and rows are sums of those numbers. One
@@ -112,7 +112,7 @@ class Tally(Remembering):
     counts: Amounts
     rows: Amounts
     """The number of rows that satisfy each condition; exact, because public columns are untouched."""
-    whole: Tally | None = None
+    release_tally: Tally | None = None
     """The tally of all rows of the release, of one line, for the estimators that learn from it."""
     holdings: Holdings | None = None
     """What the buckets hold, where counts are by bucket."""
@@ -133,67 +133,77 @@ class Tally(Remembering):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def beside(self, whole: Tally | None, holdings: Holdings | None) -> Tally:
+    def attach_context(self, release_tally: Tally | None, holdings: Holdings | None) -> Tally:
         """The same with what estimators may look at besides."""
-        return replace(self, whole=whole) if holdings is None else holdings.beside(self, whole)
+        return (
+            replace(self, release_tally=release_tally) if holdings is None else holdings.attach_to(self, release_tally)
+        )
 
     def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
         return replace(self, counts=self.counts[lines], rows=self.rows[lines])
 
     @staticmethod
-    def sum_of(parts: Sequence[tuple[Tally, float]]) -> Tally:
+    def combine(parts: Sequence[tuple[Tally, float]]) -> Tally:
         """Tallies of one release, each times a number, as one."""
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
-        counts, rows = (np.asarray(sum(getattr(part, name) * by for part, by in parts)) for name in ("counts", "rows"))
+        counts, rows = (
+            np.asarray(sum(getattr(part, name) * factor for part, factor in parts)) for name in ("counts", "rows")
+        )
         return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
 
-    def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
+    def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places: sizes, how often they do, and a line of selected records each."""
         if self.holdings is None:
             raise InternalError("buckets cannot be counted without what they hold.")
-        bucket_indices, marked = self.holdings.holding(places)
+        bucket_indices, match_counts = self.holdings.find_buckets(places)
         return (
             self.holdings.sizes[bucket_indices].astype(np.float64),
-            marked,
+            match_counts,
             self.counts[:, bucket_indices].astype(np.float64),
         )
 
-    def certain(self, places: Indices) -> tuple[Floats, Floats]:
+    def find_bounds(self, places: Indices) -> tuple[Floats, Floats]:
         """Between what the count of some places must lie under each condition, whoever holds what."""
         lines = np.arange(len(self))
-        parts = [self] if len(self) <= LINES else [self.take(lines[at : at + LINES]) for at in lines[::LINES].tolist()]
-        looked_at = [part.inside(places) for part in parts]
-        bounds = [compute_certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
+        parts = (
+            [self]
+            if len(self) <= CONDITION_BATCH
+            else [self.take(lines[at : at + CONDITION_BATCH]) for at in lines[::CONDITION_BATCH].tolist()]
+        )
+        bucket_counts = [part.count_in_buckets(places) for part in parts]
+        bounds = [
+            compute_certain_bounds(size, selected, match_counts) for size, match_counts, selected in bucket_counts
+        ]
         least, most = (np.concatenate(ends) for ends in zip(*bounds, strict=True))
         return least, most
 
-    def added(self, function: Callable[[Amounts], Floats]) -> Floats:
+    def sum_over_buckets(self, function: Callable[[Amounts], Floats]) -> Floats:
         """A function of what is counted in each bucket, added up over those that are taken for one."""
         return function(self.counts)
 
     @property
-    def single(self) -> Amounts:
+    def single_counts(self) -> Amounts:
         """What is counted in each bucket."""
         return self.counts
 
     @property
-    def apart(self) -> Tally:
+    def single_tally(self) -> Tally:
         """The tally of every bucket by itself."""
         return self
 
 
-def compute_certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
+def compute_certain_bounds(size: Floats, selected: Floats, match_counts: Floats) -> tuple[Floats, Floats]:
     """Between what the count of each condition must lie, given the buckets that hold a wanted value."""
-    least = np.maximum(selected + marked - size, 0).sum(axis=-1)
-    return least, np.minimum(selected, marked).sum(axis=-1)
+    least = np.maximum(selected + match_counts - size, 0).sum(axis=-1)
+    return least, np.minimum(selected, match_counts).sum(axis=-1)
 
 
 # ------------------------------------------------------------------------------------------------------ counting in SQL
 
 Key = tuple[Value, ...]
-Measured = Mapping[str, Tally]
+WeightTallies = Mapping[str, Tally]
 """A tally of one line for each weight."""
 
 
@@ -232,19 +242,19 @@ def look_up_numbers(columns: Sequence[pa.Array], numbers_by_key: Mapping[Key, in
 class Scanner(Protocol):
     """A connection to one release: all that counting in SQL needs of it."""
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, as Python values."""
         ...
 
-    def table(self, sql: str) -> pa.Table:
+    def fetch_table(self, sql: str) -> pa.Table:
         """All rows of a statement."""
         ...
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def fetch_batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a statement, some at a time."""
         ...
 
-    def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_cached_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement about all records, which is run once for all questions."""
         ...
 
@@ -267,7 +277,7 @@ class Scan:
         return f"FROM {self.records}" + (f" WHERE {self.where}" if self.where else "")
 
     @property
-    def named(self) -> list[str]:
+    def group_columns(self) -> list[str]:
         """The groups, under names of their own."""
         return [f"({group}) AS g{number}" for number, group in enumerate(self.groups)]
 
@@ -281,34 +291,40 @@ class Scan:
         if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
             raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
 
-    def numbered(self, scanner: Scanner, shown: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
+    def number_groups(self, scanner: Scanner, columns: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
         """The groups in order; and the number of each record's group, what it shows, and its weights.
 
         Records are numbered as they come: DuckDB would sort them all for it, and has not the memory for millions.
         """
         keys: list[Key] = [()]
         if self.groups:
-            counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
-            keys = [make_group_key(row[:-1]) for row in scanner.rows(counted)]
+            groups_sql = (
+                f"SELECT {', '.join([*self.group_columns, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
+            )
+            keys = [make_group_key(row[:-1]) for row in scanner.fetch_rows(groups_sql)]
         weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
-        listed = [f"{sql} AS s{number}" for number, sql in enumerate(shown)]
-        sql = f"SELECT {', '.join([*self.named, *listed, *weights])} {self.clause}"
-        number_of, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
+        columns_sql = [f"{sql} AS s{number}" for number, sql in enumerate(columns)]
+        sql = f"SELECT {', '.join([*self.group_columns, *columns_sql, *weights])} {self.clause}"
+        numbers_by_key, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
 
-        def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+        def number_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
             numbers = (
-                look_up_numbers(batch.columns[:width], number_of) if width else np.zeros(len(batch), dtype=np.uint8)
+                look_up_numbers(batch.columns[:width], numbers_by_key)
+                if width
+                else np.zeros(len(batch), dtype=np.uint8)
             )
             return pa.record_batch([numbers, *batch.columns[width:]], ["number", *batch.schema.names[width:]])
 
-        return keys, map(numbered, scanner.batches(sql) if keys else ())
+        return keys, map(number_batch, scanner.fetch_batches(sql) if keys else ())
 
-    def measured(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> Measured:
+    def make_tallies(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> WeightTallies:
         """A tally for each weight, from its sums by symbol; where each row shows one symbol, the rows follow."""
         totals = [weight_sums.sum().item() for weight_sums in sums] if rows is None else rows
         pairs = zip((COUNT, *self.weights), sums, totals, strict=True)
         return {weight: Tally.of_one(weight_sums, total) for weight, weight_sums, total in pairs}
 
-    def nothing(self, size: int) -> dict[Key, Measured]:
+    def make_empty_tallies(self, size: int) -> dict[Key, WeightTallies]:
         """The answer where no record is counted: one empty tally, unless there is something to group by."""
-        return {} if self.groups else {(): self.measured([np.zeros(size, dtype=np.int64)] * (1 + len(self.weights)))}
+        return (
+            {} if self.groups else {(): self.make_tallies([np.zeros(size, dtype=np.int64)] * (1 + len(self.weights)))}
+        )

@@ -19,14 +19,14 @@ from sfumato._records.column_codes import (
     CodedColumn,
     PartColumn,
     PublishedColumn,
-    Sensitive,
+    SensitiveColumns,
     TableColumn,
     convert_to_arrow,
     encode_values,
     find_smallest_type,
 )
 from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
-from sfumato._records.tally import Key, Measured, Scan, Scanner, Tally, make_group_key
+from sfumato._records.tally import Key, Scan, Scanner, Tally, WeightTallies, make_group_key
 from sfumato.errors import ReleaseFormatError
 
 LARGEST_TABLE = 1 << 22
@@ -37,7 +37,7 @@ FEW_CELLS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Values(RecordEncoding):
+class ValueEncoding(RecordEncoding):
     """One symbol, which is a value of the domain, or a cell and a value in it."""
 
     symbols: Indices
@@ -54,7 +54,9 @@ class Values(RecordEncoding):
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
-    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+    def make_columns(
+        self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str
+    ) -> tuple[PublishedColumn, ...]:
         """Every column in its place; a compound by its parts."""
         parts = [part.name for part in sensitive.parts]
         published_columns: list[PublishedColumn] = [
@@ -66,133 +68,143 @@ class Values(RecordEncoding):
             published_columns.append(CodedColumn(cell, numbers, False))
         return tuple(published_columns)
 
-    def rows(self, replaced: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
         """The codes of the values, and those of the cells."""
-        return {name: replaced.values} if replaced.cells is None else {name: replaced.values, cell: replaced.cells}
+        return {name: perturbed.values} if perturbed.cells is None else {name: perturbed.values, cell: perturbed.cells}
 
     # ------------------------------------------------------------------------------------------------------- describing
 
-    def names(self, naming: Naming) -> tuple[str, ...]:
+    def list_column_names(self, naming: Naming) -> tuple[str, ...]:
         """The sensitive columns, and that of the cells."""
         return (*naming.sensitive, *([naming.cell] if naming.cell is not None else []))
 
-    def words(self, subject: str, naming: Naming) -> str:
+    def describe(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
         cells = ""
         if naming.cell is not None:
             cells = f" The column {format_as_code(naming.cell)} says in which cell of the table a record was perturbed."
         return f"{subject}: each record shows a value that may or may not be the true one.{cells}"
 
-    def places(self, size: int) -> Sequence[int]:
+    def list_places(self, size: int) -> Sequence[int]:
         """The values that are in some cell."""
         return sorted(set(self.symbols.tolist()))
 
-    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+    def write_match(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The values are the same; the weights are those of the record's cell."""
-        same = [
+        equalities = [
             f"d.{quote_if_needed(name)} IS NOT DISTINCT FROM w.{quote_if_needed(column)}"
             for name, column in zip(naming.sensitive, columns, strict=True)
         ]
         cells = [] if naming.cell is None else [f"d.{quote_if_needed(naming.cell)} = w.cell"]
-        return " AND ".join(same), cells
+        return " AND ".join(equalities), cells
 
     # --------------------------------------------------------------------------------------------------------- counting
 
-    def reader(self, naming: Naming) -> SymbolReader:
+    def make_reader(self, naming: Naming) -> SymbolReader:
         """Finds the symbol of each record."""
         return SymbolReader(naming, self)
 
-    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+    def sum_weights(self, codes: Codes, weights: Floats) -> Floats:
         """The weight of each record's symbol."""
-        return weights[shown]
+        return weights[codes]
 
-    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+    def tally_groups(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, WeightTallies]:
         """Let DuckDB count what the columns show, and find the symbols here."""
-        read = self.reader(naming)
-        column_aliases = [f"{quote_name(TABLE)}.{quote_name(name)} AS c{at}" for at, name in enumerate(read.names)]
-        sums = ["COUNT(*) AS m0", *(f"SUM(CAST({sql} AS DOUBLE)) AS m{at}" for at, sql in enumerate(scan.weights, 1))]
+        reader = self.make_reader(naming)
+        column_aliases = [
+            f"{quote_name(TABLE)}.{quote_name(name)} AS c{symbol_index}"
+            for symbol_index, name in enumerate(reader.names)
+        ]
+        sums = [
+            "COUNT(*) AS m0",
+            *(f"SUM(CAST({sql} AS DOUBLE)) AS m{symbol_index}" for symbol_index, sql in enumerate(scan.weights, 1)),
+        ]
         order = f" ORDER BY {scan.order}" if scan.groups else ""
-        columns = ", ".join([*scan.named, *column_aliases, *sums])
-        table = scanner.table(f"SELECT {columns} {scan.clause} GROUP BY ALL{order}").combine_chunks()
+        columns = ", ".join([*scan.group_columns, *column_aliases, *sums])
+        table = scanner.fetch_table(f"SELECT {columns} {scan.clause} GROUP BY ALL{order}").combine_chunks()
         width, size = len(scan.groups), len(self.symbols)
-        grouped = [column.to_pylist() for column in table.columns[:width]]
-        keys = [make_group_key(key) for key in zip(*grouped, strict=True)] if grouped else [()] * table.num_rows
+        key_columns = [column.to_pylist() for column in table.columns[:width]]
+        keys = [make_group_key(key) for key in zip(*key_columns, strict=True)] if key_columns else [()] * table.num_rows
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         scan.check_size(len(numbers), size)
         if not numbers:
-            return scan.nothing(size)
-        at = np.array([numbers[key] for key in keys], dtype=np.int64) * size
-        at += read.of_columns(
+            return scan.make_empty_tallies(size)
+        symbol_index = np.array([numbers[key] for key in keys], dtype=np.int64) * size
+        symbol_index += reader.read_columns(
             [_combine_chunks(column) for column in table.columns[width : width + len(column_aliases)]]
         )
         measures = [column.to_numpy() for column in table.columns[width + len(column_aliases) :]]
-        totals: list[Amounts] = [np.bincount(at, weights=measures[0], minlength=len(numbers) * size).astype(np.int64)]
+        totals: list[Amounts] = [
+            np.bincount(symbol_index, weights=measures[0], minlength=len(numbers) * size).astype(np.int64)
+        ]
         totals += [
-            np.bincount(at, weights=np.nan_to_num(measure_sums), minlength=len(numbers) * size)
+            np.bincount(symbol_index, weights=np.nan_to_num(measure_sums), minlength=len(numbers) * size)
             for measure_sums in measures[1:]
         ]
         by_key = [measure_sums.reshape(len(numbers), size) for measure_sums in totals]
         return {
-            key: scan.measured([measure_sums[number] for measure_sums in by_key]) for key, number in numbers.items()
+            key: scan.make_tallies([measure_sums[number] for measure_sums in by_key]) for key, number in numbers.items()
         }
 
-    def hits(
-        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, wanted: Mask
-    ) -> dict[Key, Measured] | None:
+    def tally_hits(
+        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, value_mask: Mask
+    ) -> dict[Key, WeightTallies] | None:
         """Count wanted and other values cell by cell, and put them into one symbol each: which one does not matter."""
-        first, sizes = self._cells
+        first, sizes = self._cell_ranges
         name = "0" if naming.cell is None else f"{quote_name(TABLE)}.{quote_name(naming.cell)}"
         # A number outside the range of a byte is an error of the release, and DuckDB complains.
         cell = f"CAST({name} AS UTINYINT)" if len(sizes) <= FEW_CELLS else name
-        columns = [*scan.named, f"{cell} AS cell", "COUNT(*)", f"COUNT(*) FILTER (WHERE {condition})"]
+        columns = [*scan.group_columns, f"{cell} AS cell", "COUNT(*)", f"COUNT(*) FILTER (WHERE {condition})"]
         order = f" ORDER BY {scan.order}" if scan.groups else ""
         counts: dict[Key, Counts] = {}
-        for *key, number, rows, hits in scanner.rows(f"SELECT {', '.join(columns)} {scan.clause} GROUP BY ALL{order}"):
+        for *key, number, rows, hits in scanner.fetch_rows(
+            f"SELECT {', '.join(columns)} {scan.clause} GROUP BY ALL{order}"
+        ):
             if number is None or not 0 <= number < len(sizes):
                 raise _make_mismatch_error()
             group_counts = counts.setdefault(make_group_key(key), np.zeros(len(self.symbols), dtype=np.int64))
-            entries = wanted[self.symbols[first[number] : first[number] + sizes[number]]]
-            for shown, is_wanted in ((hits, True), (rows - hits, False)):
+            entries = value_mask[self.symbols[first[number] : first[number] + sizes[number]]]
+            for count, is_wanted in ((hits, True), (rows - hits, False)):
                 places = np.flatnonzero(entries == is_wanted)
-                if shown and not len(places):
+                if count and not len(places):
                     raise _make_mismatch_error()
-                if shown:
-                    group_counts[first[number] + places[0]] += shown
+                if count:
+                    group_counts[first[number] + places[0]] += count
         scan.check_size(len(counts), len(self.symbols))
-        return {key: scan.measured([group_counts]) for key, group_counts in counts.items()} or scan.nothing(
-            len(self.symbols)
-        )
+        return {
+            key: scan.make_tallies([group_counts]) for key, group_counts in counts.items()
+        } or scan.make_empty_tallies(len(self.symbols))
 
     @cached_property
-    def _cells(self) -> tuple[Indices, Indices]:
+    def _cell_ranges(self) -> tuple[Indices, Indices]:
         """The first symbol of each cell, and how many it has."""
         if self.cells is None:
             return np.zeros(1, dtype=np.int64), np.array([len(self.symbols)])
         sizes = np.bincount(self.cells)
         return np.cumsum(sizes) - sizes, sizes
 
-    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+    def tally_conditions(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """The symbols of the records of each condition."""
-        return Tally.of_symbols(counter.symbols(self.reader(naming), len(self.symbols)))
+        return Tally.of_symbols(counter.count_symbols(self.make_reader(naming), len(self.symbols)))
 
 
 class SymbolReader:
     """Finds the symbol of each record: from its value, the parts of its value, or its cell and its value."""
 
-    def __init__(self, naming: Naming, shown: Values) -> None:
-        values = [split_value(naming.domain[place]) for place in shown.symbols.tolist()]
-        columns: list[Sequence[Scalar]] = [] if shown.cells is None else [shown.cells.tolist()]
+    def __init__(self, naming: Naming, encoding: ValueEncoding) -> None:
+        values = [split_value(naming.domain[place]) for place in encoding.symbols.tolist()]
+        columns: list[Sequence[Scalar]] = [] if encoding.cells is None else [encoding.cells.tolist()]
         columns += list(zip(*values, strict=True))
-        self.names = [*([] if shown.cells is None else [naming.cell or ""]), *naming.sensitive]
-        self.known = [
+        self.names = [*([] if encoding.cells is None else [naming.cell or ""]), *naming.sensitive]
+        self.column_domains = [
             build_domain_array(list(dict.fromkeys(value for value in column if value is not None)))
             for column in columns
         ]
-        self.sizes = [len(domain_values) + 2 for domain_values in self.known]
-        keys = self._keys(
+        self.sizes = [len(domain_values) + 2 for domain_values in self.column_domains]
+        keys = self._make_keys(
             [
                 encode_values(build_domain_array(column), domain_values)
-                for column, domain_values in zip(columns, self.known, strict=True)
+                for column, domain_values in zip(columns, self.column_domains, strict=True)
             ]
         )
         self.symbols = np.argsort(keys, kind="stable")
@@ -202,10 +214,10 @@ class SymbolReader:
             unknown = len(self.symbols)
             self.table = np.full(int(np.prod(self.sizes)), unknown, dtype=find_smallest_type(unknown))
             self.table[self.keys] = self.symbols
-        self.is_numbered_alike = len(self.known) == 1 and np.array_equal(self.keys, self.symbols)
+        self.is_numbered_alike = len(self.column_domains) == 1 and np.array_equal(self.keys, self.symbols)
         """Whether there is one column, and the code of each value is its symbol."""
 
-    def _keys(self, codes: Sequence[Codes]) -> Codes:
+    def _make_keys(self, codes: Sequence[Codes]) -> Codes:
         """One number for what all columns of a record show; in few bytes, if it is looked up in a table."""
         largest = int(np.prod([float(size) for size in self.sizes]))
         kind = np.min_scalar_type(largest) if largest <= LARGEST_TABLE else np.dtype(np.int64)
@@ -217,28 +229,29 @@ class SymbolReader:
 
     def __call__(self, batch: pa.RecordBatch) -> Codes:
         """The symbols of a batch; what no record may show is refused."""
-        return self.of_columns([batch.column(name) for name in self.names])
+        return self.read_columns([batch.column(name) for name in self.names])
 
-    def of_columns(self, columns: Sequence[pa.Array]) -> Codes:
+    def read_columns(self, columns: Sequence[pa.Array]) -> Codes:
         """The symbols of records, from the columns that show them."""
-        symbols = self.found(columns)
+        symbols = self.find_symbols(columns)
         if len(symbols) and symbols.max() >= len(self.symbols):
             raise _make_outside_domain_error()
         return symbols
 
-    def found(self, columns: Sequence[pa.Array]) -> Codes:
+    def find_symbols(self, columns: Sequence[pa.Array]) -> Codes:
         """The symbols; one more than the last where there is none."""
         try:
             codes = [
-                encode_values(column, domain_values) for column, domain_values in zip(columns, self.known, strict=True)
+                encode_values(column, domain_values)
+                for column, domain_values in zip(columns, self.column_domains, strict=True)
             ]
         except pa.ArrowException as error:
             raise _make_outside_domain_error() from error
         if self.is_numbered_alike:
             return np.asarray(np.minimum(codes[0], codes[0].dtype.type(len(self.symbols))))
         if self.table is not None:
-            return self.table.take(codes[0] if len(codes) == 1 else self._keys(codes))
-        keys = self._keys(codes)
+            return self.table.take(codes[0] if len(codes) == 1 else self._make_keys(codes))
+        keys = self._make_keys(codes)
         key_positions = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[key_positions] == keys, self.symbols[key_positions], len(self.symbols))
 

@@ -12,11 +12,11 @@ import os
 from pathlib import Path
 
 NO_REPLACE, EXCHANGE = 1, 2
-HERE = -100
+AT_FDCWD = -100
 """Names are relative to the working directory: AT_FDCWD."""
-UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
+UNSUPPORTED_ERRORS = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
 """What a system says that has no such call, or forbids calls it does not know, and a file system that cannot do it."""
-OCCUPIED = frozenset({errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
+OCCUPIED_ERRORS = frozenset({errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
 
 
 def rename_new(old: Path, new: Path) -> None:
@@ -27,7 +27,7 @@ def rename_new(old: Path, new: Path) -> None:
         try:
             os.link(old, new, follow_symlinks=False)  # a second name is never given over another file
         except OSError as error:
-            if error.errno not in UNKNOWN:
+            if error.errno not in UNSUPPORTED_ERRORS:
                 raise
         else:
             old.unlink()
@@ -37,7 +37,7 @@ def rename_new(old: Path, new: Path) -> None:
     try:
         old.rename(new)  # a directory takes the place of an empty directory at most
     except OSError as error:
-        if error.errno not in OCCUPIED:
+        if error.errno not in OCCUPIED_ERRORS:
             raise
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new)) from error
 
@@ -53,9 +53,9 @@ def renameat2(old: Path, new: Path, flags: int) -> bool:
     if call is None:
         return False
     call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    if call(HERE, os.fsencode(old), HERE, os.fsencode(new), flags) == 0:
+    if call(AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags) == 0:
         return True
     number = ctypes.get_errno()
-    if number in UNKNOWN:
+    if number in UNSUPPORTED_ERRORS:
         return False
     raise OSError(number, os.strerror(number), str(new))

@@ -23,33 +23,33 @@ from sfumato._records import Naming, RecordEncoding
 BATCH_ROWS = 1 << 16
 
 
-def write_copy(sources: tuple[Path, ...], target: Path, shown: RecordEncoding, naming: Naming) -> None:
+def write_copy(sources: tuple[Path, ...], target: Path, encoding: RecordEncoding, naming: Naming) -> None:
     """Write the rows of one or several Parquet files with the same columns as one CSV file."""
     with target.open("wb") as sink:
-        _write(sources, sink, shown, naming)
+        _write(sources, sink, encoding, naming)
 
 
-def copy_digest(sources: tuple[Path, ...], shown: RecordEncoding, naming: Naming) -> str:
+def compute_copy_digest(sources: tuple[Path, ...], encoding: RecordEncoding, naming: Naming) -> str:
     """The SHA-256 that the copy of such files must have."""
-    sink = _Digest()
-    _write(sources, sink, shown, naming)
+    sink = _DigestSink()
+    _write(sources, sink, encoding, naming)
     return sink.digest.hexdigest()
 
 
-def _write(sources: tuple[Path, ...], sink: Any, shown: RecordEncoding, naming: Naming) -> None:
+def _write(sources: tuple[Path, ...], sink: Any, encoding: RecordEncoding, naming: Naming) -> None:
     names = pq.read_schema(sources[0]).names
     sink.write(_format_lines([pa.array([name]) for name in names]))
     for batch in _read_batches(sources):
-        readable = shown.readable(batch, naming)
-        sink.write(_format_lines([convert_to_texts(readable.column(name)) for name in names]))
+        readable_batch = encoding.make_readable(batch, naming)
+        sink.write(_format_lines([convert_to_texts(readable_batch.column(name)) for name in names]))
 
 
 def _format_lines(columns: Sequence[pa.Array]) -> bytes:
     """The lines of some rows: a text in quotes where it needs them, or is empty; what is missing is nothing at all."""
     quoted = [_quote_texts(column) for column in columns]
     # A line without anything would be no row to most readers.
-    nothing = '""' if len(columns) == 1 else ""
-    lines = pc.binary_join_element_wise(*quoted, ",", null_handling="replace", null_replacement=nothing)
+    empty_cell = '""' if len(columns) == 1 else ""
+    lines = pc.binary_join_element_wise(*quoted, ",", null_handling="replace", null_replacement=empty_cell)
     return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 
 
@@ -104,7 +104,7 @@ def _compute_offsets(column: pa.Array) -> pa.Array:
     return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
 
 
-class _Digest:
+class _DigestSink:
     """A file that keeps only the digest of what is written to it."""
 
     def __init__(self) -> None:

@@ -48,24 +48,24 @@ class Description:
     @classmethod
     def read(cls, path: Path) -> Description:
         """Read a TOML file, and refuse in one sentence what it should not have."""
-        written = read_toml(path, f"the description {str(path)!r}")
-        if "license" in written and "licence" not in written:
-            written["licence"] = written.pop("license")
-        if unknown := next((key for key in written if key not in KEYS), None):
+        entries = read_toml(path, f"the description {str(path)!r}")
+        if "license" in entries and "licence" not in entries:
+            entries["licence"] = entries.pop("license")
+        if unknown := next((key for key in entries if key not in KEYS), None):
             (nearest,) = difflib.get_close_matches(unknown, KEYS, 1, 0)
             raise SpecError(f"the key {unknown!r} in {str(path)!r} is unknown; the nearest known one is {nearest!r}.")
-        columns = written.pop("columns", {})
+        columns = entries.pop("columns", {})
         if not isinstance(columns, dict):
             raise SpecError(f"'columns' in {str(path)!r} should be a section [columns] with a line for each column.")
-        for name, text in (*written.items(), *columns.items()):
+        for name, text in (*entries.items(), *columns.items()):
             if not isinstance(text, str):
                 raise SpecError(f"{name!r} in {str(path)!r} should be a text in quotes.")
-        return cls(**_join_lines(written), columns=_join_lines(columns))
+        return cls(**_join_lines(entries), columns=_join_lines(columns))
 
     @classmethod
-    def read_if(cls, path: str | Path | None) -> Description:
+    def read_optional(cls, path: str | Path | None) -> Description:
         """Read a file if one is named."""
-        return NOTHING_SAID if path is None else cls.read(Path(path))
+        return NO_DESCRIPTION if path is None else cls.read(Path(path))
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Refuse words about columns that are not published: nobody would find them, and they may tell something."""
@@ -85,14 +85,14 @@ class Description:
         return {
             **({"title": self.title} if self.title else {}),
             **({"description": self.description} if self.description else {}),
-            **({"licenses": [self._licence()]} if self.licence else {}),
-            **({"contributors": [self._contributor()]} if self.contact else {}),
+            **({"licenses": [self._make_licence()]} if self.licence else {}),
+            **({"contributors": [self._make_contributor()]} if self.contact else {}),
         }
 
-    def _licence(self) -> dict[str, str]:
+    def _make_licence(self) -> dict[str, str]:
         return {"path" if ADDRESS.fullmatch(self.licence) else "name": self.licence}
 
-    def _contributor(self) -> dict[str, Any]:
+    def _make_contributor(self) -> dict[str, Any]:
         if EMAIL.fullmatch(self.contact):
             return {"title": self.contact, "email": self.contact, "roles": ["contact"]}
         match = CONTACT.fullmatch(self.contact)
@@ -100,24 +100,24 @@ class Description:
         return {"title": name or email, **({"email": email} if email else {}), "roles": ["contact"]}
 
     @classmethod
-    def from_json(cls, written: Mapping[str, Any]) -> Description:
+    def from_json(cls, package: Mapping[str, Any]) -> Description:
         """Read a Data Package of a stranger: what does not look as it was written is refused."""
         try:
-            licence = "".join(_take_only_item(written.get("licenses", [{}])).values())
-            contributor = _take_only_item(written.get("contributors", [{}]))
+            licence = "".join(_take_only_item(package.get("licenses", [{}])).values())
+            contributor = _take_only_item(package.get("contributors", [{}]))
             name, email = contributor.get("title", ""), contributor.get("email", "")
             columns = {
                 field_entry["name"]: field_entry["description"]
-                for resource in written["resources"]
+                for resource in package["resources"]
                 for field_entry in resource.get("schema", {}).get("fields", ())
                 if "description" in field_entry
             }
             contact = f"{name} <{email}>" if email and email != name else name
-            return cls(written.get("title", ""), written.get("description", ""), licence, contact, columns)
+            return cls(package.get("title", ""), package.get("description", ""), licence, contact, columns)
         except (LookupError, TypeError, ValueError, AttributeError, SfumatoError) as error:
             raise ReleaseFormatError("what the release says of itself in words is not as it should be.") from error
 
-    def lines(self) -> Iterator[str]:
+    def list_lines(self) -> Iterator[str]:
         """Licence and contact for people."""
         if self.licence:
             yield f"Licence: {self.licence}"
@@ -147,9 +147,9 @@ def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
-def _take_only_item(listed: Any) -> dict[str, Any]:
-    (item,) = listed
+def _take_only_item(items: Any) -> dict[str, Any]:
+    (item,) = items
     return dict(item)
 
 
-NOTHING_SAID = Description()
+NO_DESCRIPTION = Description()

@@ -27,7 +27,7 @@ class Destination(Protocol):
         ...
 
     @property
-    def beside(self) -> Path:
+    def local_path(self) -> Path:
         """A path here beside which the release is built."""
         ...
 
@@ -35,11 +35,11 @@ class Destination(Protocol):
         """Refuse a place that cannot be written, has something, or has something else than a release."""
         ...
 
-    def is_out(self, built: Path) -> Callable[[], bool]:
+    def make_published_check(self, built_path: Path) -> Callable[[], bool]:
         """A way to tell, later on, whether what was built has appeared."""
         ...
 
-    def place(self, built: Path, workshop: Path, told: ProgressCallback, *, force: bool) -> None:
+    def place(self, built_path: Path, staging_folder: Path, progress: ProgressCallback, *, force: bool) -> None:
         """Let what was built appear."""
         ...
 
@@ -48,27 +48,27 @@ class Destination(Protocol):
 class LocalDestination:
     """A directory, or a .zip."""
 
-    beside: Path
+    local_path: Path
 
     def __str__(self) -> str:
-        return str(self.beside)
+        return str(self.local_path)
 
     @property
     def is_packed(self) -> bool:
         """Whether the release is to be one file."""
-        return self.beside.suffix == ".zip"
+        return self.local_path.suffix == ".zip"
 
     def check(self, *, force: bool) -> None:
         """Refuse a path that cannot be written, exists, or is something else than a release."""
-        check_target(self.beside, force=force)
+        check_target(self.local_path, force=force)
 
-    def is_out(self, built: Path) -> Callable[[], bool]:
+    def make_published_check(self, built_path: Path) -> Callable[[], bool]:
         """Whether it has the name: a file or directory stays the same one under every name."""
-        return partial(is_at, self.beside, built.stat())
+        return partial(is_at, self.local_path, built_path.stat())
 
-    def place(self, built: Path, workshop: Path, told: ProgressCallback, *, force: bool) -> None:
+    def place(self, built_path: Path, staging_folder: Path, progress: ProgressCallback, *, force: bool) -> None:
         """Rename it."""
-        move_into_place(built, self.beside, workshop, force=force)
+        move_into_place(built_path, self.local_path, staging_folder, force=force)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class StoreDestination:
         return str(self.address)
 
     @property
-    def beside(self) -> Path:
+    def local_path(self) -> Path:
         """A path among the temporary files."""
         return Path(tempfile.gettempdir()) / "release"
 
@@ -91,14 +91,14 @@ class StoreDestination:
         """Refuse an address that has a release, or anything else."""
         store_upload.check_address(self.address, force=force)
 
-    def is_out(self, built: Path) -> Callable[[], bool]:
+    def make_published_check(self, built_path: Path) -> Callable[[], bool]:
         """Whether its datapackage.json is at the address."""
-        _, outer = store_upload.make_outer_manifest(built)
-        return partial(store_upload.is_out, outer, self.address)
+        _, outer_manifest = store_upload.make_outer_manifest(built_path)
+        return partial(store_upload.is_uploaded, outer_manifest, self.address)
 
-    def place(self, built: Path, workshop: Path, told: ProgressCallback, *, force: bool) -> None:
+    def place(self, built_path: Path, staging_folder: Path, progress: ProgressCallback, *, force: bool) -> None:
         """Put its files into the store, and then its datapackage.json."""
-        store_upload.upload(built, self.address, force=force, progress=told)
+        store_upload.upload(built_path, self.address, force=force, progress=progress)
 
 
 def make_destination(out: str | Path) -> Destination:

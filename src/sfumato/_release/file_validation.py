@@ -26,7 +26,7 @@ MOST_SWELLING = 1000
 """How many times larger than its file the content of a part may be."""
 FEW_ROWS, FEW_BYTES = 1 << 20, 1 << 20
 """What is no larger than this does no harm."""
-AGAIN = "get the release again from its publisher"
+GET_AGAIN = "get the release again from its publisher"
 
 
 def check_inside(folder: Path, name: str) -> None:
@@ -41,9 +41,9 @@ def check_inside(folder: Path, name: str) -> None:
     except (OSError, RuntimeError):  # a link that points at itself
         is_inside, is_special = False, False
     if not is_inside:
-        raise ReleaseFormatError(f"{name} of the release is a link to somewhere else; {AGAIN}.")
+        raise ReleaseFormatError(f"{name} of the release is a link to somewhere else; {GET_AGAIN}.")
     if is_special:
-        raise ReleaseFormatError(f"{name} of the release is no file; {AGAIN}.")
+        raise ReleaseFormatError(f"{name} of the release is no file; {GET_AGAIN}.")
 
 
 def check_sizes(folder: Path, manifest: Manifest) -> None:
@@ -52,21 +52,21 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
     for name, metadata in metadata_by_file.items():
         if metadata is not None:
             check_table(name, metadata, (folder / name).stat().st_size)
-    records = {name: metadata for name in manifest.records if (metadata := metadata_by_file[name]) is not None}
-    if len(records) < len(manifest.records):
+    records = {name: metadata for name in manifest.data_files if (metadata := metadata_by_file[name]) is not None}
+    if len(records) < len(manifest.data_files):
         return
     _check_parts(manifest, list(records.values()))
-    most = manifest.shown.most_lines(sum(metadata.num_rows for metadata in records.values()))
+    max_lines = manifest.encoding.compute_line_limits(sum(metadata.num_rows for metadata in records.values()))
     if manifest.weights is not None:
         needed = max((len(column) for column in manifest.weights.values()), default=0)
-        most = {**most, WEIGHTS: 2 * needed}  # a few too many are for `verify` to name
-    for name, lines in most.items():
+        max_lines = {**max_lines, WEIGHTS: 2 * needed}  # a few too many are for `verify` to name
+    for name, lines in max_lines.items():
         _check_lines(name, metadata_by_file[name], lines, folder)
     for name, metadata in records.items():
-        manifest.shown.check_footer(folder / name, manifest.naming, metadata)
+        manifest.encoding.check_footer(folder / name, manifest.naming, metadata)
 
 
-def check_aside(folder: Path, names: Sequence[str]) -> None:
+def check_side_tables(folder: Path, names: Sequence[str]) -> None:
     """Refuse tables beside the records that are absurd by themselves, where the records are somewhere else."""
     for name in names:
         metadata = _read_metadata(folder / name)
@@ -79,15 +79,15 @@ def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None
     """Several files of records have the same columns, and as many records each as the manifest says."""
     if len(records) == 1:
         return
-    for name, rows, metadata in zip(manifest.records, manifest.file_rows, records, strict=True):
+    for name, rows, metadata in zip(manifest.data_files, manifest.file_rows, records, strict=True):
         if metadata.num_rows != rows:
             raise ReleaseFormatError(
-                f"{name} has {metadata.num_rows:,} records where {MANIFEST} says {rows:,}; {AGAIN}."
+                f"{name} has {metadata.num_rows:,} records where {MANIFEST} says {rows:,}; {GET_AGAIN}."
             )
         if not metadata.schema.equals(records[0].schema):
-            raise ReleaseFormatError(f"{name} has other columns or types than {manifest.records[0]}; {AGAIN}.")
+            raise ReleaseFormatError(f"{name} has other columns or types than {manifest.data_files[0]}; {GET_AGAIN}.")
     if sum(manifest.file_rows) > MOST_ROWS:
-        raise ReleaseFormatError(f"the release claims to have more than {MOST_ROWS:,} records; {AGAIN}.")
+        raise ReleaseFormatError(f"the release claims to have more than {MOST_ROWS:,} records; {GET_AGAIN}.")
 
 
 def _read_metadata(path: Path) -> pq.FileMetaData | None:
@@ -101,32 +101,37 @@ def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
     """Refuse a file of so many bytes that claims more than can be in it."""
     rows, columns = metadata.num_rows, metadata.num_columns
     if not 0 <= rows <= MOST_ROWS:
-        raise ReleaseFormatError(f"{name} claims to have {rows:,} records, which no release has; {AGAIN}.")
+        raise ReleaseFormatError(f"{name} claims to have {rows:,} records, which no release has; {GET_AGAIN}.")
     if columns > MOST_COLUMNS:
-        raise ReleaseFormatError(f"{name} has {columns:,} columns, and no release has that many; {AGAIN}.")
+        raise ReleaseFormatError(f"{name} has {columns:,} columns, and no release has that many; {GET_AGAIN}.")
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != rows:
-        raise ReleaseFormatError(f"{name} does not have as many records as it says; {AGAIN}.")
+        raise ReleaseFormatError(f"{name} does not have as many records as it says; {GET_AGAIN}.")
     if rows > max(MOST_ROWS_PER_BYTE * size, FEW_ROWS):
-        raise ReleaseFormatError(f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {AGAIN}.")
+        raise ReleaseFormatError(
+            f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {GET_AGAIN}."
+        )
     # Not by column: where the footer makes no sense, pyarrow ends the process instead of complaining.
     largest = max((group.total_byte_size for group in groups), default=0)
     if largest > max(MOST_SWELLING * size, FEW_BYTES):
-        raise ReleaseFormatError(f"{name} would swell from {size:,} to {largest:,} bytes, which is absurd; {AGAIN}.")
+        raise ReleaseFormatError(
+            f"{name} would swell from {size:,} to {largest:,} bytes, which is absurd; {GET_AGAIN}."
+        )
 
 
 def check_page(name: str, unpacked: int, size: int) -> None:
     """Refuse a page that is unpacked to so many bytes, all of them at once, in a file of another size."""
     if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
-        raise ReleaseFormatError(f"a page of {name} would swell to {unpacked:,} bytes, which is absurd; {AGAIN}.")
+        raise ReleaseFormatError(f"a page of {name} would swell to {unpacked:,} bytes, which is absurd; {GET_AGAIN}.")
 
 
-def _check_lines(name: str, metadata: pq.FileMetaData | None, most: int, folder: Path) -> None:
+def _check_lines(name: str, metadata: pq.FileMetaData | None, max_lines: int, folder: Path) -> None:
     """A table that is read at once has no more lines than it can need."""
     if metadata is None:
         return
-    most = min(most, MOST_LINES_PER_BYTE * (folder / name).stat().st_size)
-    if metadata.num_rows > most:
+    max_lines = min(max_lines, MOST_LINES_PER_BYTE * (folder / name).stat().st_size)
+    if metadata.num_rows > max_lines:
         raise ReleaseFormatError(
-            f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {most:,}; {AGAIN}."
+            f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {max_lines:,}; "
+            f"{GET_AGAIN}."
         )

@@ -17,14 +17,14 @@ from typing import Any
 
 from sfumato._core.cell_values import Value
 from sfumato._core.digests import FileMapper, compute_file_digest, compute_json_digest
-from sfumato._records import Naming, RecordEncoding, record_files
+from sfumato._records import Naming, RecordEncoding, list_record_files
 from sfumato._records.column_codes import ANY_TYPE, Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
-from sfumato._release.description import NOTHING_SAID, Description
-from sfumato._request.accepted_risks import NOTHING_ACCEPTED, Accepted
+from sfumato._release.description import NO_DESCRIPTION, Description
+from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
 from sfumato._request.hierarchy import Hierarchy, format_level_name
-from sfumato._request.person_rows import UNCHECKED, Persons
-from sfumato._request.schema import COMPOUND_MARK, Merged
+from sfumato._request.person_rows import UNCHECKED_SENTENCE, PersonCheck
+from sfumato._request.schema import COMPOUND_MARK, MergedValues
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.estimator import Method
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -42,11 +42,13 @@ MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
 README = "README.md"
 PARQUET, CSV = ".parquet", ".csv"
-COPIES = tuple(name.removesuffix(PARQUET) + CSV for name in (*TABLES, WEIGHTS))
+COPY_NAMES = tuple(name.removesuffix(PARQUET) + CSV for name in (*TABLES, WEIGHTS))
 """What copies of tables are called."""
-KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPIES)))
+KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPY_NAMES)))
 """Every file that some release has, beside the manifest."""
-PART = re.compile(rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet")
+PART_NAME = re.compile(
+    rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet"
+)
 """The name of a part of the records, where they are in several files."""
 VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
@@ -70,37 +72,37 @@ class Manifest:
     """What a release says about itself."""
 
     mechanism_name: str
-    sensitive: tuple[str, ...]
+    sensitive_columns: tuple[str, ...]
     """The column that is protected, or those that are protected as one."""
-    types: tuple[str, ...]
+    sensitive_types: tuple[str, ...]
     """The Data Package type of each sensitive column's values."""
     fields: tuple[Field, ...]
     design: Any
     is_declared: bool
     """Whether the domain was declared; else it was taken from the table."""
-    bins: Mapping[str, tuple[str, ...]]
+    ranges: Mapping[str, tuple[str, ...]]
     nulls: str
     software: str
     is_test: bool
     cell_column: str | None = None
     """The column that says in which cell a record is, where there are cells."""
-    merged: Mapping[str, Merged] = dataclasses.field(default_factory=dict)
+    merged_values: Mapping[str, MergedValues] = dataclasses.field(default_factory=dict)
     """Rare values that are published as one, by column."""
-    persons: Persons | None = None
+    person_check: PersonCheck | None = None
     """How it was made sure that a person has no more rows than the promise counts; None where nothing says so."""
-    accepted: Accepted = NOTHING_ACCEPTED
+    accepted_risks: AcceptedRisks = NO_ACCEPTED_RISKS
     """What the publisher went on with in spite of a warning."""
-    missing: tuple[str, ...] = ()
+    missing_markers: tuple[str, ...] = ()
     """Texts of the original that stand for a missing value."""
     hierarchies: Mapping[str, Hierarchy] = dataclasses.field(default_factory=dict)
     """Groups of the values of a sensitive column, by its name; the finest level is the domain."""
-    published_at: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    published_levels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
     file_rows: tuple[int, ...] = (0,)
     """How many records each file of them has; of a single one only the file itself says it."""
     has_copies: bool = False
     """Whether each table is there as CSV too."""
-    about: Description = NOTHING_SAID
+    description: Description = NO_DESCRIPTION
     """What the publisher says in words."""
     readme_template: int = README_TEMPLATE
     """The template by which the README is written; 1 where the manifest is older than the number."""
@@ -121,7 +123,7 @@ class Manifest:
         return self.mechanism.estimation_rules.propose_estimator(self.design)
 
     @cached_property
-    def shown(self) -> RecordEncoding:
+    def encoding(self) -> RecordEncoding:
         """What a record of the release shows."""
         return self.mechanism.make_encoding(self.design)
 
@@ -141,7 +143,7 @@ class Manifest:
         }
 
     @property
-    def groups(self) -> dict[str, tuple[Value, ...]]:
+    def upper_levels(self) -> dict[str, tuple[Value, ...]]:
         """The levels above the values themselves."""
         finest = {format_level_name(name, hierarchy.levels[0]) for name, hierarchy in self.hierarchies.items()}
         return {level: level_groups for level, level_groups in self.levels.items() if level not in finest}
@@ -149,40 +151,40 @@ class Manifest:
     @cached_property
     def naming(self) -> Naming:
         """What the columns that show something are called."""
-        return Naming(self.sensitive, self.domain, self.types, self.cell_column)
+        return Naming(self.sensitive_columns, self.domain, self.sensitive_types, self.cell_column)
 
     @property
     def is_independent(self) -> bool:
         """Whether several sensitive columns are protected each for itself."""
-        return len(self.sensitive) > 1 and self.mechanism.several_columns is not None
+        return len(self.sensitive_columns) > 1 and self.mechanism.several_columns is not None
 
     @property
     def sensitive_name(self) -> str:
         """The name of what is protected."""
-        return COMPOUND_MARK.join(self.sensitive)
+        return COMPOUND_MARK.join(self.sensitive_columns)
 
     @cached_property
-    def shown_names(self) -> tuple[str, ...]:
+    def protected_columns(self) -> tuple[str, ...]:
         """The columns of the data that show something about what is protected."""
-        return self.shown.names(self.naming)
+        return self.encoding.list_column_names(self.naming)
 
     @cached_property
-    def public(self) -> tuple[str, ...]:
+    def public_columns(self) -> tuple[str, ...]:
         """The names of the public columns."""
-        return tuple(field.name for field in self.fields if field.name not in self.shown_names)
+        return tuple(field.name for field in self.fields if field.name not in self.protected_columns)
 
     @cached_property
     def weights(self) -> Mapping[str, Any] | None:
         """What each record adds to the count of each value; None where there are no weights, or too many."""
         weights = self.mechanism.estimation_weights
         value_weights = None if weights is None else weights.make_weights(self.design)
-        return None if value_weights is None else {**self.shown.weight_columns(self.naming), **value_weights}
+        return None if value_weights is None else {**self.encoding.list_weight_columns(self.naming), **value_weights}
 
     @cached_property
     def tables(self) -> Mapping[str, Sequence[Field]]:
         """The columns of each table of the release."""
-        tables = self.shown.tables(self.naming, self.fields)
-        records = dict.fromkeys(self.records, tables.pop(self.data))
+        tables = self.encoding.list_tables(self.naming, self.fields)
+        records = dict.fromkeys(self.data_files, tables.pop(self.data_file))
         return {**records, **tables, **({} if self.weights is None else {WEIGHTS: self.weight_fields})}
 
     @cached_property
@@ -190,8 +192,8 @@ class Manifest:
         """The CSV files, and which tables each is a copy of: the records in one, however many files they are in."""
         if not self.has_copies:
             return {}
-        record_copies: dict[str, tuple[str, ...]] = {copy_name(self.data): self.records}
-        return record_copies | {copy_name(name): (name,) for name in self.tables if name not in self.records}
+        record_copies: dict[str, tuple[str, ...]] = {make_copy_name(self.data_file): self.data_files}
+        return record_copies | {make_copy_name(name): (name,) for name in self.tables if name not in self.data_files}
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -199,30 +201,30 @@ class Manifest:
         return (*self.tables, *self.copies, README)
 
     @property
-    def data(self) -> str:
+    def data_file(self) -> str:
         """The file of the records, if there is one; else what their folder is called after."""
-        return self.shown.FILES[0]
+        return self.encoding.FILES[0]
 
     @property
-    def records(self) -> tuple[str, ...]:
+    def data_files(self) -> tuple[str, ...]:
         """The files of the records."""
-        return record_files(self.data, len(self.file_rows))
+        return list_record_files(self.data_file, len(self.file_rows))
 
-    def paths(self, folder: Path) -> tuple[Path, ...]:
+    def list_data_paths(self, folder: Path) -> tuple[Path, ...]:
         """Where the files of the records are."""
-        return tuple(folder / name for name in self.records)
+        return tuple(folder / name for name in self.data_files)
 
     @property
-    def promise(self) -> str:
+    def guarantee_text(self) -> str:
         """What is promised in plain words, with what this release tells besides."""
         sentences = [self.mechanism.state_guarantee(self.design)]
         if not self.is_declared:
-            what = "combinations" if len(self.sensitive) > 1 and not self.is_independent else "values"
+            domain_noun = "combinations" if len(self.sensitive_columns) > 1 and not self.is_independent else "values"
             sentences.append(
-                f"The list of {what} of {self.sensitive_name!r} was taken from the table: that one is in it tells "
-                "that at least one person has it, and this is not covered."
+                f"The list of {domain_noun} of {self.sensitive_name!r} was taken from the table: that one is in it "
+                "tells that at least one person has it, and this is not covered."
             )
-        for name, merged in self.merged.items():
+        for name, merged in self.merged_values.items():
             label = "as missing" if merged.label is None else f"as {merged.label!r}"
             sentences.append(
                 f"{len(merged.values)} values of {name!r} are published {label}, because they are rare in the table; "
@@ -233,65 +235,73 @@ class Manifest:
                 f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "
                 "table, and does not find the record, learns that the value was missing."
             )
-        return " ".join([*sentences, self.rows_sentence, *self.accepted.sentences(self.sensitive_name)])
+        return " ".join([*sentences, self.person_sentence, *self.accepted_risks.list_sentences(self.sensitive_name)])
 
     @property
-    def rows_sentence(self) -> str:
+    def person_sentence(self) -> str:
         """How persons were checked, or that they were not."""
-        return UNCHECKED if self.persons is None else self.persons.sentence
+        return UNCHECKED_SENTENCE if self.person_check is None else self.person_check.sentence
 
     @property
-    def counted(self) -> str:
+    def count_unit(self) -> str:
         """What a count counts: people, or rows where a person may have several or nobody checked it."""
-        return "people" if self.persons is not None and self.persons.most == 1 else "rows"
+        return "people" if self.person_check is not None and self.person_check.max_rows == 1 else "rows"
 
-    def field(self, name: str) -> Field:
+    def get_field(self, name: str) -> Field:
         """The field of a column."""
         return next(field for field in self.fields if field.name == name)
 
-    def to_json(self, folder: Path, each: FileMapper = map, taken: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def to_json(
+        self, folder: Path, each: FileMapper = map, known_digests: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """The whole datapackage.json of the files in a folder, with their digests and its own.
 
         Every file is a resource, the parts of the records too: of a list of files, some readers read the first. Some
         digests may have been taken already, while the files were written.
         """
-        digests = dict(taken or {})
-        others = [name for name in self.files if name not in digests]
-        digests.update(zip(others, each(compute_file_digest, [folder / name for name in others]), strict=True))
+        digests = dict(known_digests or {})
+        missing_digests = [name for name in self.files if name not in digests]
+        digests.update(
+            zip(missing_digests, each(compute_file_digest, [folder / name for name in missing_digests]), strict=True)
+        )
         hierarchies = self.hierarchies
-        written = {
+        package = {
             "$schema": PROFILE,
             "name": "sfumato-release",
-            **self.about.to_json(),
-            "resources": [self._resource(name, digests[name]) for name in self.files],
+            **self.description.to_json(),
+            "resources": [self._make_resource(name, digests[name]) for name in self.files],
             "sfumato": {
                 "format": FORMAT,
                 "software": self.software,
                 "readme_template": self.readme_template,
                 "mechanism": self.mechanism_name,
                 "guarantee": self.mechanism.guarantee.value,
-                "sensitive": list(self.sensitive),
-                "types": list(self.types),
+                "sensitive": list(self.sensitive_columns),
+                "types": list(self.sensitive_types),
                 **({"cell_column": self.cell_column} if self.cell_column is not None else {}),
                 "design": self.design.to_json(),
                 "domain_declared": self.is_declared,
-                "bins": {name: list(edges) for name, edges in self.bins.items()},
+                "bins": {name: list(edges) for name, edges in self.ranges.items()},
                 "nulls": self.nulls,
-                "persons": None if self.persons is None else self.persons.to_json(),
-                "accepted": self.accepted.to_json(),
-                **({"missing": list(self.missing)} if self.missing else {}),
-                **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
-                **({"published_at": dict(self.published_at)} if self.published_at else {}),
+                "persons": None if self.person_check is None else self.person_check.to_json(),
+                "accepted": self.accepted_risks.to_json(),
+                **({"missing": list(self.missing_markers)} if self.missing_markers else {}),
+                **(
+                    {"merged": {name: each.to_json() for name, each in self.merged_values.items()}}
+                    if self.merged_values
+                    else {}
+                ),
+                **({"published_at": dict(self.published_levels)} if self.published_levels else {}),
                 **(
                     {"hierarchies": {name: each.to_json() for name, each in hierarchies.items()}} if hierarchies else {}
                 ),
                 "fit_to_publish": not self.is_test,
             },
         }
-        written["sfumato"]["digest"] = compute_manifest_digest(written)
-        return written
+        package["sfumato"]["digest"] = compute_manifest_digest(package)
+        return package
 
-    def _resource(self, name: str, digest: str) -> dict[str, Any]:
+    def _make_resource(self, name: str, digest: str) -> dict[str, Any]:
         stem, _, ending = name.rpartition(".")
         resource: dict[str, Any] = {
             "name": stem.lower().replace("/", "-") + ("-csv" if name in self.copies else ""),
@@ -301,44 +311,48 @@ class Manifest:
             "hash": f"sha256:{digest}",
         }
         if name in self.copies:
-            fields = self._fields(self.copies[name][0])
-            kind = "array" if self.copies[name] == self.records else "string"  # sets of records, and bits of weights
-            written = [{**field, "type": kind} if field["type"] == ANY_TYPE else field for field in fields]
-            return {**resource, "type": "table", "schema": {"fields": written, "missingValues": [""]}}
+            fields = self._list_fields(self.copies[name][0])
+            kind = "array" if self.copies[name] == self.data_files else "string"  # sets of records, and bits of weights
+            typed_fields = [{**field, "type": kind} if field["type"] == ANY_TYPE else field for field in fields]
+            return {**resource, "type": "table", "schema": {"fields": typed_fields, "missingValues": [""]}}
         if name not in self.tables:
             return resource
-        if len(self.records) > 1 and name in self.records:
-            resource["rows"] = self.file_rows[self.records.index(name)]
-        fields = self._fields(name)
+        if len(self.data_files) > 1 and name in self.data_files:
+            resource["rows"] = self.file_rows[self.data_files.index(name)]
+        fields = self._list_fields(name)
         # Parquet has missing values of its own, so that an empty text is a value like any other.
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
 
-    def _fields(self, table: str) -> list[dict[str, Any]]:
+    def _list_fields(self, table: str) -> list[dict[str, Any]]:
         """The columns of a table, with what is said of each; weights are described by their names."""
         fields = [field.to_json() for field in self.tables[table]]
         return [
             {**field_entry, "description": description}
-            if (description := self._said(table, field_entry["name"]))
+            if (description := self._describe_column(table, field_entry["name"]))
             else field_entry
             for field_entry in fields
         ]
 
-    def _said(self, table: str, name: str) -> str | None:
+    def _describe_column(self, table: str, name: str) -> str | None:
         """What is said of a column; where several columns show one, what is said of that."""
         if table == WEIGHTS:
             return None
-        is_shown = name in self.shown_names and name != self.cell_column
-        return self.about.columns.get(name) or (self.about.columns.get(self.sensitive_name) if is_shown else None)
+        is_protected = name in self.protected_columns and name != self.cell_column
+        return self.description.columns.get(name) or (
+            self.description.columns.get(self.sensitive_name) if is_protected else None
+        )
 
     @property
-    def described(self) -> dict[str, str]:
+    def column_descriptions(self) -> dict[str, str]:
         """What is said of each column; where several columns show one and the same is said of all, of that one."""
-        members = [name for name in self.shown_names if name != self.cell_column and name not in self.sensitive]
-        texts = {self.about.columns.get(name) for name in members}
+        members = [
+            name for name in self.protected_columns if name != self.cell_column and name not in self.sensitive_columns
+        ]
+        texts = {self.description.columns.get(name) for name in members}
         if len(members) == 0 or len(texts) > 1 or None in texts:
-            return dict(self.about.columns)
-        others = {name: text for name, text in self.about.columns.items() if name not in members}
-        return {**others, self.sensitive_name: self.about.columns[members[0]]}
+            return dict(self.description.columns)
+        others = {name: text for name, text in self.description.columns.items() if name not in members}
+        return {**others, self.sensitive_name: self.description.columns[members[0]]}
 
     @cached_property
     def weight_fields(self) -> Sequence[Field]:
@@ -348,17 +362,19 @@ class Manifest:
             if name not in VALUE_WEIGHTS:
                 fields.append(Field(name, WEIGHT_TYPES[name.rstrip("_0123456789")], False))
                 continue
-            names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
-            fields += self.naming.value_fields(names)
+            names = (
+                [name] if len(self.sensitive_columns) == 1 else [f"{name} {part}" for part in self.sensitive_columns]
+            )
+            fields += self.naming.make_value_fields(names)
         return fields
 
 
-def copy_name(table: str) -> str:
+def make_copy_name(table: str) -> str:
     """What the CSV copy of a table is called."""
     return table.removesuffix(PARQUET) + CSV
 
 
-def compute_manifest_digest(written: Mapping[str, Any]) -> str:
+def compute_manifest_digest(package: Mapping[str, Any]) -> str:
     """The digest of a manifest without its own digest: it finds accidents, not malice."""
-    ours = {key: value for key, value in written["sfumato"].items() if key != "digest"}
-    return compute_json_digest({**written, "sfumato": ours})
+    section = {key: value for key, value in package["sfumato"].items() if key != "digest"}
+    return compute_json_digest({**package, "sfumato": section})

@@ -7,49 +7,49 @@ from typing import Any
 
 from sfumato._core.cell_values import Value, values_from_json
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.schema import Merged
+from sfumato._request.schema import MergedValues
 from sfumato.errors import ReleaseFormatError
 
 
-def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
+def read_merged(section: Mapping[str, Any]) -> dict[str, MergedValues]:
     """The merged values that a manifest speaks of."""
-    kinds = dict(zip(ours["sensitive"], ours.get("types", ()), strict=False))
+    kinds = dict(zip(section["sensitive"], section.get("types", ()), strict=False))
     return {
-        str(name): Merged(frozenset(values_from_json(entry["values"], [kinds[name]])), entry["label"])
-        for name, entry in ours.get("merged", {}).items()
+        str(name): MergedValues(frozenset(values_from_json(entry["values"], [kinds[name]])), entry["label"])
+        for name, entry in section.get("merged", {}).items()
     }
 
 
-def read_missing(ours: Mapping[str, Any]) -> tuple[str, ...]:
+def read_missing(section: Mapping[str, Any]) -> tuple[str, ...]:
     """The texts of the original that a manifest says stand for a missing value."""
-    texts = ours.get("missing", [])
+    texts = section.get("missing", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ReleaseFormatError("what stands for a missing value in the original is not a list of texts.")
     return tuple(texts)
 
 
-def read_hierarchies(ours: Mapping[str, Any], types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
+def read_hierarchies(section: Mapping[str, Any], types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
     """The hierarchies that a manifest speaks of: of the one sensitive column, with its very domain."""
     hierarchies = {}
-    for name, entry in ours.get("hierarchies", {}).items():
+    for name, entry in section.get("hierarchies", {}).items():
         levels, paths = entry["levels"], entry["paths"]
-        if [name] != ours["sensitive"] or not isinstance(levels, list) or not isinstance(paths, list):
+        if [name] != section["sensitive"] or not isinstance(levels, list) or not isinstance(paths, list):
             raise ReleaseFormatError("the release has a hierarchy that is not of its sensitive column.")
         if not all(isinstance(path, list) and len(path) == len(levels) for path in paths):
             raise ReleaseFormatError("a value of the release's hierarchy does not have one group at every level.")
         values = values_from_json([path[0] for path in paths], types)
-        hierarchies[name] = Hierarchy.of(levels, paths).with_values(values)
+        hierarchies[name] = Hierarchy.of(levels, paths).replace_values(values)
         if hierarchies[name].domain != tuple(domain):
             raise ReleaseFormatError("the hierarchy of the release has other values than its domain.")
     return hierarchies
 
 
-def read_published_at(ours: Mapping[str, Any]) -> dict[str, str]:
+def read_published_levels(section: Mapping[str, Any]) -> dict[str, str]:
     """The level at which a manifest says that its sensitive column was published."""
-    levels: Any = ours.get("published_at", {})
-    if not isinstance(levels, dict) or any([name] != ours["sensitive"] for name in levels):
+    levels: Any = section.get("published_at", {})
+    if not isinstance(levels, dict) or any([name] != section["sensitive"] for name in levels):
         raise ReleaseFormatError("the release has a level that is not of its sensitive column.")
-    finest_levels = {name: entry["levels"][0] for name, entry in ours.get("hierarchies", {}).items()}
+    finest_levels = {name: entry["levels"][0] for name, entry in section.get("hierarchies", {}).items()}
     if any(not isinstance(level, str) or finest_levels.get(name, level) != level for name, level in levels.items()):
         raise ReleaseFormatError("the level at which the release was published is not that of its hierarchy.")
     return dict(levels)

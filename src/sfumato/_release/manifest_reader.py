@@ -7,32 +7,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sfumato._records import record_files
+from sfumato._records import list_record_files
 from sfumato._records.column_codes import Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
 from sfumato._release.description import Description
-from sfumato._release.file_validation import AGAIN
+from sfumato._release.file_validation import GET_AGAIN
 from sfumato._release.manifest import (
-    COPIES,
+    COPY_NAMES,
     FIRST_TEMPLATE,
     FORMAT,
     KNOWN_FILES,
     MANIFEST,
     NUMBERED_FORMAT,
-    PART,
+    PART_NAME,
     README,
     README_TEMPLATE,
     Manifest,
     compute_manifest_digest,
 )
-from sfumato._release.manifest_entries import read_hierarchies, read_merged, read_missing, read_published_at
-from sfumato._request.accepted_risks import NOTHING_ACCEPTED, Accepted
-from sfumato._request.person_rows import Persons
+from sfumato._release.manifest_entries import read_hierarchies, read_merged, read_missing, read_published_levels
+from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
+from sfumato._request.person_rows import PersonCheck
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
 
 LARGEST_MANIFEST = 64 << 20
-MOST_SHOWN = 80
+MAX_SHOWN_LETTERS = 80
 """How many letters of an odd path or key are shown."""
 TEMPLATE_KEY = "readme_template"
 PACKAGE_KEYS = (
@@ -48,10 +48,10 @@ def load_json(folder: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_MANIFEST:
             raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
-        written = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_repeated_keys)
-        json.dumps(written, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
-        ours = written["sfumato"]
-        newest, digest = int(ours["format"]), str(ours["digest"])
+        package = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_repeated_keys)
+        json.dumps(package, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
+        section = package["sfumato"]
+        format_number, digest = int(section["format"]), str(section["digest"])
     except ReleaseFormatError:
         raise
     except OSError as error:
@@ -62,40 +62,40 @@ def load_json(folder: Path) -> dict[str, Any]:
         raise ReleaseFormatError(
             f"{MANIFEST} is not that of a release; get the release again from its publisher."
         ) from error
-    if newest > FORMAT:
+    if format_number > FORMAT:
         raise ReleaseFormatError(
-            f"the release has format {newest}, and this version reads up to {FORMAT}: update sfumato "
+            f"the release has format {format_number}, and this version reads up to {FORMAT}: update sfumato "
             "(pip install --upgrade sfumato)."
         )
-    if digest != compute_manifest_digest(written):
+    if digest != compute_manifest_digest(package):
         raise ReleaseFormatError(f"{MANIFEST} was changed after publishing; get the release again from its publisher.")
-    _check_paths(written)
-    return dict(written)
+    _check_paths(package)
+    return dict(package)
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse an object that has a key twice: readers differ in which of the two counts."""
-    read = dict(pairs)
-    if len(read) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
-        twice = next(key for number, key in enumerate(keys) if key in keys[:number])
-        raise ReleaseFormatError(f"{MANIFEST} has the key {_format_key(twice)} twice in one place; {AGAIN}.")
-    return read
+        repeated_key = next(key for number, key in enumerate(keys) if key in keys[:number])
+        raise ReleaseFormatError(f"{MANIFEST} has the key {_format_key(repeated_key)} twice in one place; {GET_AGAIN}.")
+    return entries
 
 
 def _format_key(key: str) -> str:
-    return repr(key[:MOST_SHOWN])
+    return repr(key[:MAX_SHOWN_LETTERS])
 
 
-def _check_paths(written: Mapping[str, Any]) -> None:
+def _check_paths(package: Mapping[str, Any]) -> None:
     """Refuse a path that is no name of a file of a release: other readers of Data Packages would follow it."""
-    resources = written.get("resources")
+    resources = package.get("resources")
     for resource in resources if isinstance(resources, list) else ():
         path = resource.get("path") if isinstance(resource, dict) else None
-        if path not in KNOWN_FILES and not (isinstance(path, str) and PART.fullmatch(path)):
+        if path not in KNOWN_FILES and not (isinstance(path, str) and PART_NAME.fullmatch(path)):
             raise ReleaseFormatError(
-                f"{MANIFEST} speaks of {str(path)[:MOST_SHOWN]!r}, which is not a file of a release; get the release "
-                "again from its publisher."
+                f"{MANIFEST} speaks of {str(path)[:MAX_SHOWN_LETTERS]!r}, which is not a file of a release; get the "
+                "release again from its publisher."
             )
 
 
@@ -104,11 +104,11 @@ def read_manifest(folder: Path) -> Manifest:
     return parse_manifest(load_json(folder))
 
 
-def parse_manifest(written: Mapping[str, Any]) -> Manifest:
+def parse_manifest(package: Mapping[str, Any]) -> Manifest:
     """Read the JSON of a manifest, and refuse what does not describe a release or says more than a release does."""
     try:
-        manifest = _parse(written)
-        _check_keys(written, manifest)
+        manifest = _parse(package)
+        _check_keys(package, manifest)
         return manifest
     except (LookupError, TypeError, ValueError, StopIteration, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError):
@@ -118,56 +118,56 @@ def parse_manifest(written: Mapping[str, Any]) -> Manifest:
         ) from error
 
 
-def _parse(written: Mapping[str, Any]) -> Manifest:
-    ours = written["sfumato"]
-    mechanism = REGISTRY.get(str(ours["mechanism"]))
+def _parse(package: Mapping[str, Any]) -> Manifest:
+    section = package["sfumato"]
+    mechanism = REGISTRY.get(str(section["mechanism"]))
     if mechanism is None:
-        name = str(ours["mechanism"])
+        name = str(section["mechanism"])
         raise ReleaseFormatError(
-            REGISTRY.reason(name)
+            REGISTRY.find_reason(name)
             or f"the release was made by the mechanism {name!r}, unknown to this version; install the plug-in that has "
             "it, or a newer version."
         )
-    records = record_resources(written)
+    records = list_record_resources(package)
     fields = _read_fields(records)
-    sensitive, types = _read_sensitive_columns(ours, fields)
-    design = mechanism.read_design(ours["design"], types)
-    read = Manifest(
+    sensitive, types = _read_sensitive_columns(section, fields)
+    design = mechanism.read_design(section["design"], types)
+    manifest = Manifest(
         mechanism_name=mechanism.name,
-        sensitive=sensitive,
-        types=types,
+        sensitive_columns=sensitive,
+        sensitive_types=types,
         fields=fields,
         design=design,
-        is_declared=bool(ours["domain_declared"]),
-        bins={str(name): tuple(map(str, edges)) for name, edges in ours["bins"].items()},
-        nulls=str(ours["nulls"]),
-        software=str(ours["software"]),
-        is_test=not ours["fit_to_publish"],
-        cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
-        merged=read_merged(ours),
-        persons=None if ours.get("persons") is None else Persons.from_json(ours["persons"]),
-        accepted=Accepted.from_json(ours["accepted"]) if "accepted" in ours else NOTHING_ACCEPTED,
-        missing=read_missing(ours),
-        hierarchies=read_hierarchies(ours, types, design.domain),
-        published_at=read_published_at(ours),
+        is_declared=bool(section["domain_declared"]),
+        ranges={str(name): tuple(map(str, edges)) for name, edges in section["bins"].items()},
+        nulls=str(section["nulls"]),
+        software=str(section["software"]),
+        is_test=not section["fit_to_publish"],
+        cell_column=str(section["cell_column"]) if "cell_column" in section else None,
+        merged_values=read_merged(section),
+        person_check=None if section.get("persons") is None else PersonCheck.from_json(section["persons"]),
+        accepted_risks=AcceptedRisks.from_json(section["accepted"]) if "accepted" in section else NO_ACCEPTED_RISKS,
+        missing_markers=read_missing(section),
+        hierarchies=read_hierarchies(section, types, design.domain),
+        published_levels=read_published_levels(section),
         file_rows=tuple(_read_file_rows(resource) for resource in records),
-        about=Description.from_json(written),
-        readme_template=_read_template_number(ours),
-        has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
+        description=Description.from_json(package),
+        readme_template=_read_template_number(section),
+        has_copies=any(resource["path"] in COPY_NAMES for resource in package["resources"]),
     )
-    _check_together(read, written)
-    return read
+    _check_together(manifest, package)
+    return manifest
 
 
-def _read_template_number(ours: Mapping[str, Any]) -> int:
+def _read_template_number(section: Mapping[str, Any]) -> int:
     """The template of the README; formats before 4 name none."""
-    if int(ours["format"]) < NUMBERED_FORMAT:
-        if TEMPLATE_KEY in ours:
+    if int(section["format"]) < NUMBERED_FORMAT:
+        if TEMPLATE_KEY in section:
             raise _make_unknown_key_error(TEMPLATE_KEY, "sfumato")
         return 1
-    number = ours[TEMPLATE_KEY]
+    number = section[TEMPLATE_KEY]
     if type(number) is not int or number < FIRST_TEMPLATE:
-        raise ReleaseFormatError(f"{MANIFEST} does not say by which template {README} was written; {AGAIN}.")
+        raise ReleaseFormatError(f"{MANIFEST} does not say by which template {README} was written; {GET_AGAIN}.")
     if number > README_TEMPLATE:
         raise ReleaseFormatError(
             f"{README} was written by template {number}, and this version knows up to {README_TEMPLATE}: update "
@@ -176,33 +176,33 @@ def _read_template_number(ours: Mapping[str, Any]) -> int:
     return number
 
 
-def _check_keys(written: Mapping[str, Any], manifest: Manifest) -> None:
+def _check_keys(package: Mapping[str, Any], manifest: Manifest) -> None:
     """Refuse keys that nobody reads: what was read is written again, and has every key that is known."""
-    expected = manifest.to_json(Path(), taken=dict.fromkeys(manifest.files, ""))
-    for key in written.keys() - expected.keys() - set(PACKAGE_KEYS):
+    expected = manifest.to_json(Path(), known_digests=dict.fromkeys(manifest.files, ""))
+    for key in package.keys() - expected.keys() - set(PACKAGE_KEYS):
         raise _make_unknown_key_error(key, "")
-    _compare_keys(written["sfumato"], expected["sfumato"], "sfumato")
+    _compare_keys(package["sfumato"], expected["sfumato"], "sfumato")
     by_path = {resource["path"]: resource for resource in expected["resources"]}
-    for resource in written["resources"]:
+    for resource in package["resources"]:
         # A file that this release should not have is for `verify` to name; its keys are those of any table.
         _compare_keys(resource, by_path.get(resource["path"], expected["resources"][0]), "resources")
 
 
-def _compare_keys(written: Any, expected: Any, where: str) -> None:
+def _compare_keys(entry: Any, expected: Any, location: str) -> None:
     """Refuse a key that the other has not at the same place; items of a list beyond its last are as the first."""
-    if isinstance(written, Mapping) and isinstance(expected, Mapping):
-        for key, value in written.items():
+    if isinstance(entry, Mapping) and isinstance(expected, Mapping):
+        for key, value in entry.items():
             if key not in expected:
-                raise _make_unknown_key_error(key, where)
-            _compare_keys(value, expected[key], where)
-    elif isinstance(written, list) and isinstance(expected, list) and expected:
-        for number, value in enumerate(written):
-            _compare_keys(value, expected[number if number < len(expected) else 0], where)
+                raise _make_unknown_key_error(key, location)
+            _compare_keys(value, expected[key], location)
+    elif isinstance(entry, list) and isinstance(expected, list) and expected:
+        for number, value in enumerate(entry):
+            _compare_keys(value, expected[number if number < len(expected) else 0], location)
 
 
-def _make_unknown_key_error(key: str, where: str) -> ReleaseFormatError:
-    place = f" under {where!r}" if where else ""
-    return ReleaseFormatError(f"{MANIFEST} has the unknown key {_format_key(key)}{place}; {AGAIN}.")
+def _make_unknown_key_error(key: str, location: str) -> ReleaseFormatError:
+    place = f" under {location!r}" if location else ""
+    return ReleaseFormatError(f"{MANIFEST} has the unknown key {_format_key(key)}{place}; {GET_AGAIN}.")
 
 
 def _read_fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
@@ -219,36 +219,40 @@ def _read_fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
 
 
 def _read_sensitive_columns(
-    ours: Mapping[str, Any], fields: Sequence[Field]
+    section: Mapping[str, Any], fields: Sequence[Field]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sensitive columns and their types. Format 1 knew one column, of the type of its field."""
-    named = ours["sensitive"]
-    sensitive = (named,) if isinstance(named, str) else tuple(map(str, named))
+    names = section["sensitive"]
+    sensitive = (names,) if isinstance(names, str) else tuple(map(str, names))
     by_name = {field.name: field.type for field in fields}
-    types = tuple(map(str, ours["types"])) if "types" in ours else (by_name[sensitive[0]],)
+    types = tuple(map(str, section["types"])) if "types" in section else (by_name[sensitive[0]],)
     if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
         raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
     return sensitive, types
 
 
-def _check_together(read: Manifest, written: Mapping[str, Any]) -> None:
+def _check_together(manifest: Manifest, package: Mapping[str, Any]) -> None:
     """Refuse what does not fit together: columns, levels, files and design."""
-    names = {field.name for field in read.fields}
-    if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
+    names = {field.name for field in manifest.fields}
+    if not {name.lower() for name in names}.isdisjoint(level.lower() for level in manifest.levels):
         raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
-    tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in written["resources"]}
-    if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):
+    tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in package["resources"]}
+    if any((Path(name).stem in tables) != (name in manifest.encoding.FILES) for name in TABLES):
         raise ReleaseFormatError("the release does not have the files that its design speaks of.")
-    if read.shown.has_cells != (read.cell_column is not None) or not set(read.shown_names) <= set(names):
+    if manifest.encoding.has_cells != (manifest.cell_column is not None) or not set(manifest.protected_columns) <= set(
+        names
+    ):
         raise ReleaseFormatError("the release lacks a column that its design speaks of.")
 
 
-def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_record_resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What a manifest says of each file of the records: of the one, or of each part once and in order."""
-    listed = [resource for resource in written["resources"] if isinstance(resource["path"], str)]
-    records = [resource for resource in listed if resource["path"] in RECORD_FILES or PART.fullmatch(resource["path"])]
+    resources = [resource for resource in package["resources"] if isinstance(resource["path"], str)]
+    records = [
+        resource for resource in resources if resource["path"] in RECORD_FILES or PART_NAME.fullmatch(resource["path"])
+    ]
     paths = [resource["path"] for resource in records]
-    if paths not in [list(record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
+    if paths not in [list(list_record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
         raise ReleaseFormatError(
             f"{MANIFEST} does not list the files of the records as it should, each of them once and in order; get the "
             "release again from its publisher."
@@ -258,7 +262,7 @@ def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _read_file_rows(resource: Mapping[str, Any]) -> int:
     """How many records one of several files has; a single one says it itself."""
-    rows = resource["rows"] if PART.fullmatch(resource["path"]) else 0
+    rows = resource["rows"] if PART_NAME.fullmatch(resource["path"]) else 0
     if type(rows) is not int or rows < 0:
         raise ReleaseFormatError(f"{MANIFEST} does not say how many records {resource['path']} has.")
     return rows

@@ -79,44 +79,47 @@ _TEMPLATE = " This text follows template {number}; `sfumato verify` compares it 
 _BY_SFUMATO = "What each record adds to a count is not written down for this design, so other tools cannot count here."
 
 
-def release_readme(manifest: Manifest, rows: int) -> str:
+def make_readme(manifest: Manifest, rows: int) -> str:
     """Write the README of a release by the template that its manifest names.
 
     Everything follows from the manifest as it is read back, and from the number of records, so that `verify` can write
     it again. Template 1 escaped neither names nor values; it is written for releases without such characters.
     """
     is_escaped = manifest.readme_template > 1
-    naming, data = manifest.naming, manifest.data
-    if len(manifest.records) > 1:  # SQL tools read all files that fit a pattern
-        data = f"{manifest.records[0].partition('/')[0]}/*.parquet"
-    example = choose_example_value([manifest.domain[place] for place in manifest.shown.places(len(manifest.domain))])
-    pairs = zip(manifest.sensitive, split_value(example), strict=True)
-    wanted = " AND ".join(write_equality(quote_if_needed(name), value) for name, value in pairs)
-    protection = "each for itself" if manifest.is_independent else "together"
-    together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {protection},"
-    by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.estimation_rules.write_manual_sql(
-        manifest.design, naming
+    naming, data = manifest.naming, manifest.data_file
+    if len(manifest.data_files) > 1:  # SQL tools read all files that fit a pattern
+        data = f"{manifest.data_files[0].partition('/')[0]}/*.parquet"
+    example = choose_example_value(
+        [manifest.domain[place] for place in manifest.encoding.list_places(len(manifest.domain))]
     )
+    pairs = zip(manifest.sensitive_columns, split_value(example), strict=True)
+    value_condition = " AND ".join(write_equality(quote_if_needed(name), value) for name, value in pairs)
+    protection = "each for itself" if manifest.is_independent else "together"
+    column_phrase = "column {} is" if len(manifest.sensitive_columns) == 1 else f"columns {{}} are, {protection},"
+    manual_query = manifest.encoding.write_manual_sql(
+        naming, value_condition
+    ) or manifest.mechanism.estimation_rules.write_manual_sql(manifest.design, naming)
     levels = [
-        f" Its values are groups, of the level {format_as_code(level)}." for level in manifest.published_at.values()
+        f" Its values are groups, of the level {format_as_code(level)}." for level in manifest.published_levels.values()
     ]
-    by_tools = by_hand or _write_weight_query(manifest, example)
+    tool_query = manual_query or _write_weight_query(manifest, example)
     return _TEXT.format(
-        title=_escape_text(manifest, manifest.about.title) or "A protected table",
+        title=_escape_text(manifest, manifest.description.title) or "A protected table",
         about=_write_description(manifest),
         warning=_TEST if manifest.is_test else "",
         rows=rows,
-        shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
-        sensitive=naming.quoted,
-        public=", ".join(map(format_as_code, manifest.public)),
-        bins="; some are given in ranges" if manifest.bins else "",
-        promise=escape_markdown(manifest.promise) if is_escaped else manifest.promise,
-        query=_quote_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {wanted}"),
-        warning_of_counts=manifest.shown.WARNING,
+        shown=manifest.encoding.describe(f"The {column_phrase.format(naming.markdown_names)} protected", naming)
+        + "".join(levels),
+        sensitive=naming.markdown_names,
+        public=", ".join(map(format_as_code, manifest.public_columns)),
+        bins="; some are given in ranges" if manifest.ranges else "",
+        promise=escape_markdown(manifest.guarantee_text) if is_escaped else manifest.guarantee_text,
+        query=_quote_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {value_condition}"),
+        warning_of_counts=manifest.encoding.WARNING,
         levels="".join(_describe_levels(name, hierarchy) for name, hierarchy in manifest.hierarchies.items()),
-        by_weights=(by_weights := by_tools.replace(f"FROM '{manifest.data}'", f"FROM '{data}'")),
+        by_weights=(by_weights := tool_query.replace(f"FROM '{manifest.data_file}'", f"FROM '{data}'")),
         in_r=_translate_to_r(by_weights),
-        escapes="" if all(map(is_printable, (question, *manifest.shown_names, *manifest.levels))) else _ESCAPES,
+        escapes="" if all(map(is_printable, (question, *manifest.protected_columns, *manifest.levels))) else _ESCAPES,
         copies=_describe_copies(manifest),
         data=data,
         software=escape_markdown(manifest.software),
@@ -127,9 +130,14 @@ def release_readme(manifest: Manifest, rows: int) -> str:
 
 def _write_description(manifest: Manifest) -> str:
     """What the publisher says in words: as text, whatever Markdown could be made of it."""
-    about = manifest.about
-    paragraphs = [_escape_text(manifest, line) for line in filter(None, (about.description, *about.lines()))]
-    columns = [f"- {format_as_code(name)}: {_escape_text(manifest, text)}" for name, text in manifest.described.items()]
+    description = manifest.description
+    paragraphs = [
+        _escape_text(manifest, line) for line in filter(None, (description.description, *description.list_lines()))
+    ]
+    columns = [
+        f"- {format_as_code(name)}: {_escape_text(manifest, text)}"
+        for name, text in manifest.column_descriptions.items()
+    ]
     parts = [*paragraphs, *(["\n".join(columns)] if columns else [])]
     return "".join(f"\n{part}\n" for part in parts)
 
@@ -145,32 +153,35 @@ def _escape_text(manifest: Manifest, text: str) -> str:
 def _describe_levels(name: str, hierarchy: Hierarchy) -> str:
     """The levels of a column, and a question about the first."""
     level_names = [format_level(name, level) for level in hierarchy.levels[1:]]
-    counted = [
-        f"{format_as_code(level)} ({len(hierarchy.groups(number))})" for number, level in enumerate(level_names, 1)
+    level_labels = [
+        f"{format_as_code(level)} ({len(hierarchy.list_groups(number))})" for number, level in enumerate(level_names, 1)
     ]
     query = _quote_for_shell(f"SELECT {level_names[0]}, COUNT(*) FROM release GROUP BY {level_names[0]}")
-    return _LEVELS.format(name=format_as_code(name), levels=", ".join(counted), query=query)
+    return _LEVELS.format(name=format_as_code(name), levels=", ".join(level_labels), query=query)
 
 
 def _write_weight_query(manifest: Manifest, example: Value) -> str:
     """How to count with other tools: a query that adds up the weights of one value."""
     if manifest.weights is None:
         return _BY_SFUMATO
-    endings = [""] if len(manifest.sensitive) == 1 else [f" {name}" for name in manifest.sensitive]
+    endings = [""] if len(manifest.sensitive_columns) == 1 else [f" {name}" for name in manifest.sensitive_columns]
     has_pairs = "weight" in manifest.weights  # a weight for each pair of a value and what is published
     columns = [f"{'published' if has_pairs else 'value'}{ending}" for ending in endings]
-    test, conditions = manifest.shown.matched(manifest.naming, columns, example)
+    match_condition, conditions = manifest.encoding.write_match(manifest.naming, columns, example)
     pairs = zip(endings, split_value(example), strict=True)
-    wanted = [write_equality(f"w.{quote_if_needed(f'value{ending}')}", part) for ending, part in pairs]
+    value_conditions = [write_equality(f"w.{quote_if_needed(f'value{ending}')}", part) for ending, part in pairs]
     if has_pairs:
-        summed, conditions = "SELECT SUM(w.weight)", [test, *conditions]
+        select_clause, conditions = "SELECT SUM(w.weight)", [match_condition, *conditions]
     else:
-        terms = [f"CASE WHEN {test} THEN w.if_equal ELSE w.otherwise END", *manifest.shown.beside(manifest.naming)]
-        summed = f"SELECT COALESCE(SUM({' + '.join(terms)}), 0)"
+        terms = [
+            f"CASE WHEN {match_condition} THEN w.if_equal ELSE w.otherwise END",
+            *manifest.encoding.list_extra_terms(manifest.naming),
+        ]
+        select_clause = f"SELECT COALESCE(SUM({' + '.join(terms)}), 0)"
     lines = [
-        summed,
-        f"FROM '{manifest.data}' AS d, '{WEIGHTS}' AS w",
-        f"WHERE {' AND '.join([*conditions, *wanted])}",
+        select_clause,
+        f"FROM '{manifest.data_file}' AS d, '{WEIGHTS}' AS w",
+        f"WHERE {' AND '.join([*conditions, *value_conditions])}",
     ]
     return _BY_WEIGHTS.format(sql="\n".join(f"    {escape_unprintable(line)}" for line in lines))
 

@@ -15,7 +15,7 @@ from sfumato._release.store_upload import find_files_folder
 from sfumato.errors import ReleaseFormatError
 
 
-def release_folder(path: Path) -> Path:
+def find_release_folder(path: Path) -> Path:
     """The folder with the files of a release: the given one, or one in it if it was copied as it lies in a store."""
     folder = find_files_folder(path)
     if folder != path:

@@ -24,7 +24,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from sfumato._release.atomic_renames import exchange, rename_new
-from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART
+from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART_NAME
 from sfumato._release.manifest_reader import load_json
 from sfumato.errors import ReleaseFormatError, TargetError, explain_os_error
 
@@ -105,12 +105,12 @@ def _is_replaceable(path: Path) -> bool:
     except ReleaseFormatError:
         return False
     folders = {entry.name for entry in path.iterdir() if entry.is_dir()}
-    return all(name in (MANIFEST, *KNOWN_FILES) or PART.fullmatch(name) for name in names) and folders == {
+    return all(name in (MANIFEST, *KNOWN_FILES) or PART_NAME.fullmatch(name) for name in names) and folders == {
         name.partition("/")[0] for name in names if "/" in name
     }
 
 
-def _may_go(path: Path) -> bool:
+def _is_removable(path: Path) -> bool:
     """Whether what was at the target may be removed; a link may, because what it leads to stays."""
     return path.is_symlink() or _is_replaceable(path)
 
@@ -160,12 +160,12 @@ def _clear(folder: Path) -> None:
     """Remove a workshop of ours, and nothing that was there before it: what cannot go back is left where it is."""
     ready, aside, removed = folder / READY, folder / ASIDE, folder / "removed"
     with suppress(OSError):
-        for mine in ready.iterdir() if ready.is_dir() else ():
-            old, target = aside / mine.name, folder.parent / mine.name
+        for ready_path in ready.iterdir() if ready.is_dir() else ():
+            old_path, target = aside / ready_path.name, folder.parent / ready_path.name
             # The old one goes back, unless one of the two has its name already and is to lose this one only.
-            if os.path.lexists(old) and not any(is_at(target, entry.lstat()) for entry in (mine, old)):
-                rename_new(old, target)
-            if not _may_go(mine):
+            if os.path.lexists(old_path) and not any(is_at(target, entry.lstat()) for entry in (ready_path, old_path)):
+                rename_new(old_path, target)
+            if not _is_removable(ready_path):
                 return  # it is of somebody who put it at the target at the moment when places were changed
         if ready.is_dir():
             ready.rename(removed)  # from here on nothing has to be asked again, however often this is killed
@@ -180,24 +180,25 @@ def _clear(folder: Path) -> None:
 
 def _remove(folder: Path) -> None:
     """Remove a directory in which workers elsewhere may go on writing, who have not heard of the end."""
-    gone = folder.rename(folder.with_name(uuid4().hex))  # where they do not look, so that they begin no new file
-    shutil.rmtree(gone, ignore_errors=True)
-    if gone.exists():
-        shutil.rmtree(gone)  # one had been on the way
+    # Where they do not look, so that they begin no new file.
+    renamed_folder = folder.rename(folder.with_name(uuid4().hex))
+    shutil.rmtree(renamed_folder, ignore_errors=True)
+    if renamed_folder.exists():
+        shutil.rmtree(renamed_folder)  # one had been on the way
 
 
 def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> None:
     """Give what was built its name: nothing is replaced without force, and nothing but a release with it."""
     sync(*(ready.rglob("*") if ready.is_dir() else ()), ready)
-    mine = folder / READY / target.name
-    mine.parent.mkdir()
-    ready.rename(mine)
+    ready_path = folder / READY / target.name
+    ready_path.parent.mkdir()
+    ready.rename(ready_path)
     try:
         if force and os.path.lexists(target):
             check_target(target, force=True)
-            _replace(mine, target, folder / ASIDE / target.name)
+            _replace(ready_path, target, folder / ASIDE / target.name)
         else:
-            rename_new(mine, target)
+            rename_new(ready_path, target)
     except FileExistsError as error:
         raise TargetError(
             f"{str(target)!r} appeared while the release was made, and is not replaced; choose another name."
@@ -205,19 +206,19 @@ def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> 
     sync(target.parent)
 
 
-def _replace(mine: Path, target: Path, aside: Path) -> None:
+def _replace(ready_path: Path, target: Path, aside: Path) -> None:
     """Put the new release where the old one is, which is looked at once more when nobody can change it any longer."""
-    if exchange(mine, target):
-        if not _may_go(mine):
-            exchange(mine, target)
+    if exchange(ready_path, target):
+        if not _is_removable(ready_path):
+            exchange(ready_path, target)
             raise _make_replace_error(target)
         return
     aside.parent.mkdir()
     target.rename(aside)
-    if not _may_go(aside):
+    if not _is_removable(aside):
         raise _make_replace_error(target)
     try:
-        rename_new(mine, target)
+        rename_new(ready_path, target)
     except FileExistsError as error:
         raise TargetError(
             f"something else appeared as {str(target)!r} while it was replaced; the old release is {str(aside)!r} now, "
@@ -233,26 +234,26 @@ def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
 
-    place_written(write, target, what, force=force)
+    place_with_writer(write, target, what, force=force)
 
 
-def place_written(write: Callable[[Path], None], target: Path, what: str, *, force: bool) -> None:
+def place_with_writer(write: Callable[[Path], None], target: Path, what: str, *, force: bool) -> None:
     """Let a file be written beside its target, and give it its name when it is whole."""
     remove_stale(target)
     try:
         with make_staging_folder(target) as folder:
-            written = folder / f"file{target.suffix}"  # some writers go by the ending
-            write(written)
-            sync(written)
-            (os.replace if force else rename_new)(written, target)
+            staged_file = folder / f"file{target.suffix}"  # some writers go by the ending
+            write(staged_file)
+            sync(staged_file)
+            (os.replace if force else rename_new)(staged_file, target)
     except OSError as error:
         raise TargetError(f"{what} {str(target)!r} cannot be written: {explain_os_error(error)}.") from error
 
 
-def is_at(target: Path, built: os.stat_result) -> bool:
+def is_at(target: Path, built_status: os.stat_result) -> bool:
     """Whether what was built is at the target: a file or directory stays the same one under every name."""
     with suppress(OSError):
-        return os.path.samestat(target.stat(), built)
+        return os.path.samestat(target.stat(), built_status)
     return False
 
 

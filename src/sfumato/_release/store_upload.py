@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from sfumato._core.digests import compute_file_digest
 from sfumato._core.object_store import Address
-from sfumato._release.file_validation import check_aside
-from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART, Manifest, compute_manifest_digest
+from sfumato._release.file_validation import check_side_tables
+from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART_NAME, Manifest, compute_manifest_digest
 from sfumato._release.manifest_reader import LARGEST_MANIFEST, load_json, read_manifest
 from sfumato.errors import ReleaseFormatError, TargetError, explain_os_error
 
@@ -38,51 +38,54 @@ def check_address(target: Address, *, force: bool) -> None:
         raise TargetError(f"'{target}' exists; choose another address, or replace it with --force.")
     for name in names:
         folder, _, rest = name.partition("/")
-        within = rest if VERSION.fullmatch(folder) else name
-        if within not in (MANIFEST, *KNOWN_FILES) and not PART.fullmatch(within):
+        file_name = rest if VERSION.fullmatch(folder) else name
+        if file_name not in (MANIFEST, *KNOWN_FILES) and not PART_NAME.fullmatch(file_name):
             raise TargetError(f"'{target}' holds what is no release, so it is not replaced; choose another address.")
 
 
 def _list_names(folder: Address) -> list[str]:
-    return [str(file.relative_to(folder)) for file in folder.below()]
+    return [str(file.relative_to(folder)) for file in folder.list_files()]
 
 
-def make_outer_manifest(built: Path) -> tuple[str, bytes]:
+def make_outer_manifest(built_folder: Path) -> tuple[str, bytes]:
     """The folder in which the files of a release will lie, and the datapackage.json that stands beside it."""
-    written = load_json(built)
-    version = f"version-{written['sfumato']['digest'][:16]}"
-    resources = [{**resource, "path": f"{version}/{resource['path']}"} for resource in written["resources"]]
-    outer = {**written, "resources": resources}
-    outer["sfumato"] = {**written["sfumato"], "digest": compute_manifest_digest(outer)}
+    package = load_json(built_folder)
+    version = f"version-{package['sfumato']['digest'][:16]}"
+    resources = [{**resource, "path": f"{version}/{resource['path']}"} for resource in package["resources"]]
+    outer = {**package, "resources": resources}
+    outer["sfumato"] = {**package["sfumato"], "digest": compute_manifest_digest(outer)}
     return version, (json.dumps(outer, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def is_out(outer: bytes, target: Address) -> bool:
+def is_uploaded(outer_manifest: bytes, target: Address) -> bool:
     """Whether a release is the one at an address."""
     with suppress(OSError):
-        return (target / MANIFEST).read_bytes(LARGEST_MANIFEST) == outer
+        return (target / MANIFEST).read_bytes(LARGEST_MANIFEST) == outer_manifest
     return False
 
 
-def upload(built: Path, target: Address, *, force: bool, progress: Callable[[str, int, int | None], None]) -> None:
+def upload(
+    built_folder: Path, target: Address, *, force: bool, progress: Callable[[str, int, int | None], None]
+) -> None:
     """Put a release that was built here into a store; what was there before goes when the new one is out."""
     check_address(target, force=force)
-    version, outer = make_outer_manifest(built)
-    mine, is_new = target / version, not any(name.startswith(f"{version}/") for name in _list_names(target))
-    manifest, done = read_manifest(built), 0
-    rows = {name: int(pq.read_metadata(built / name).num_rows) for name in manifest.records}
+    version, outer_manifest = make_outer_manifest(built_folder)
+    version_folder, is_new = target / version, not any(name.startswith(f"{version}/") for name in _list_names(target))
+    manifest, uploaded_rows = read_manifest(built_folder), 0
+    rows = {name: int(pq.read_metadata(built_folder / name).num_rows) for name in manifest.data_files}
     try:
         for name in (*manifest.files, MANIFEST):
-            progress("uploading", done, sum(rows.values()))
-            if not _has(mine / name, built / name):  # a put that is cut off would spoil a release that is out
-                (mine / name).put(built / name)
-            done += rows.get(name, 0)
-        if not is_out(outer, target):
-            (target / MANIFEST).put(outer)
+            progress("uploading", uploaded_rows, sum(rows.values()))
+            # A put that is cut off would spoil a release that is out.
+            if not _has_same_bytes(version_folder / name, built_folder / name):
+                (version_folder / name).put(built_folder / name)
+            uploaded_rows += rows.get(name, 0)
+        if not is_uploaded(outer_manifest, target):
+            (target / MANIFEST).put(outer_manifest)
     except BaseException:
-        if is_new and not is_out(outer, target):
+        if is_new and not is_uploaded(outer_manifest, target):
             with suppress(OSError):
-                mine.remove()
+                version_folder.remove()
         raise
     try:
         for name in _list_names(target):
@@ -95,7 +98,7 @@ def upload(built: Path, target: Address, *, force: bool, progress: Callable[[str
         ) from error
 
 
-def _has(address: Address, file: Path) -> bool:
+def _has_same_bytes(address: Address, file: Path) -> bool:
     """Whether a store holds the bytes of a file already."""
     try:
         return address.size == file.stat().st_size and compute_file_digest(address) == compute_file_digest(file)
@@ -112,10 +115,10 @@ def find_files_folder(place: Place) -> Place:
     try:
         if isinstance(file, Path):
             is_one = file.is_file() and file.stat().st_size <= LARGEST_MANIFEST
-            written = json.loads(file.read_bytes()) if is_one else {}
+            package = json.loads(file.read_bytes()) if is_one else {}
         else:
-            written = json.loads(file.read_bytes(LARGEST_MANIFEST))
-        folders = {str(resource["path"]).partition("/")[0] for resource in written["resources"]}
+            package = json.loads(file.read_bytes(LARGEST_MANIFEST))
+        folders = {str(resource["path"]).partition("/")[0] for resource in package["resources"]}
     except (ValueError, LookupError, TypeError, RecursionError):
         return place  # what is wrong with it is for its reader to say
     return place / folders.pop() if len(folders) == 1 and VERSION.fullmatch(min(folders)) else place
@@ -127,9 +130,9 @@ def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
         files = find_files_folder(address)
         (folder / MANIFEST).write_bytes((files / MANIFEST).read_bytes(LARGEST_MANIFEST))
         manifest = read_manifest(folder)
-        others = [name for name in manifest.files if name not in (*manifest.records, *manifest.copies)]
+        others = [name for name in manifest.files if name not in (*manifest.data_files, *manifest.copies)]
         fetch(files, folder, others)
-        check_aside(folder, [name for name in others if name in manifest.tables])
+        check_side_tables(folder, [name for name in others if name in manifest.tables])
     except FileNotFoundError as error:
         raise ReleaseFormatError(f"'{address}' is not a release that can be read: it has no {MANIFEST}.") from error
     except OSError as error:
@@ -140,7 +143,7 @@ def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
 def fetch_release(address: Address, folder: Path) -> None:
     """Bring a whole release."""
     files, manifest = fetch_manifest(address, folder)
-    fetch(files, folder, [*manifest.records, *manifest.copies])
+    fetch(files, folder, [*manifest.data_files, *manifest.copies])
 
 
 def fetch(files: Address, folder: Path, names: list[str]) -> None:

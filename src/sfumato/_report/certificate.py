@@ -15,19 +15,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sfumato._core.cell_values import format_values as few_of
+from sfumato._core.cell_values import format_values
 from sfumato._figures import ErrorCurve, draw_error_by_count
 from sfumato._figures.error_curves import describe_error
 from sfumato._figures.svg import element
-from sfumato._query.design_errors import Foreseen, predict_errors
+from sfumato._query.design_errors import PredictedErrors, predict_errors
 from sfumato._query.release import Release
 from sfumato._release.manifest import Manifest
 from sfumato._report.html_page import (
-    HOLDER,
+    DEFAULT_DECIDER,
     NARROW,
-    Beside,
     Page,
     Section,
+    SideBySide,
     render_decision,
     render_facts,
     render_figure,
@@ -36,7 +36,7 @@ from sfumato._report.html_page import (
     render_table,
     shorten_name,
 )
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 from sfumato._verify.file_checks import verify_folder
 from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
@@ -45,11 +45,11 @@ TITLE = "Certificate of a protected release"
 SHARES = (100, 10, 1000)
 """Errors are told for a value that one in so many have; the first is read out."""
 COUNTS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-OF = "for a value of"
-READ = (100, 1_000, 10_000, 100_000)
+CURVE_PREFIX = "for a value of"
+TABLE_COUNTS = (100, 1_000, 10_000, 100_000)
 MOST_COLUMNS, MOST_VALUES, MOST_PARTS = 9, 6, 4
 """What there is room for on one sheet; the release has the rest."""
-DOMAINS = ("domain", "domains")
+DOMAIN_KEYS = ("domain", "domains")
 
 LIMITS = (
     "Public columns are not protected: a person may be recognised by them, and what they tell by themselves of what is "
@@ -71,9 +71,9 @@ class Certificate:
 
     release: Release
     checks: tuple[Check, ...]
-    errors: Foreseen | None
-    on: date
-    decider: str = HOLDER
+    predicted_errors: PredictedErrors | None
+    issue_date: date
+    decider: str = DEFAULT_DECIDER
 
     @property
     def manifest(self) -> Manifest:
@@ -86,9 +86,9 @@ class Certificate:
         return self.release.digest
 
     @property
-    def design(self) -> list[tuple[str, str]]:
+    def design_facts(self) -> list[tuple[str, str]]:
         """The exact numbers of the design, in words."""
-        return design_words(self.manifest)
+        return list_design_facts(self.manifest)
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:
@@ -96,9 +96,9 @@ class Certificate:
         return list_column_roles(self.manifest)
 
     @property
-    def curves(self) -> list[ErrorCurve]:
+    def error_curves(self) -> list[ErrorCurve]:
         """How far off counts are by their size, for values of some shares; nothing where the release does not tell."""
-        return make_error_curves(self.errors)
+        return make_error_curves(self.predicted_errors)
 
     @property
     def limits(self) -> list[str]:
@@ -108,15 +108,15 @@ class Certificate:
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         manifest = self.manifest
-        curves = [{"of": check.name, "errors": [list(pair) for pair in check.errors]} for check in self.curves]
+        curves = [{"of": check.name, "errors": [list(pair) for pair in check.errors]} for check in self.error_curves]
         return {
-            "date": self.on.isoformat(),
+            "date": self.issue_date.isoformat(),
             "digest": self.digest,
             "software": manifest.software,
             "certified_with": version("sfumato"),
             "mechanism": manifest.mechanism_name,
             "guarantee": manifest.mechanism.guarantee,
-            "promise": manifest.promise,
+            "promise": manifest.guarantee_text,
             "design": manifest.design.to_json(),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
             "checks": [{"name": check.name, "detail": check.detail} for check in self.checks],
@@ -125,27 +125,32 @@ class Certificate:
             "not_covered": self.limits,
         }
 
-    def page(self) -> Page:
+    def to_page(self) -> Page:
         """As one sheet."""
         name = self.manifest.sensitive_name
-        beside = Beside(
-            (Section("How it was made", self._made()), Section("What was checked", self._checked())),
-            (Section("How far off a count is", self._errors()), Section("What is not covered", self._uncovered())),
+        side_sections = SideBySide(
+            (Section("How it was made", self._render_design()), Section("What was checked", self._render_checks())),
+            (
+                Section("How far off a count is", self._render_errors()),
+                Section("What is not covered", self._render_limits()),
+            ),
         )
         sections = (
-            Section("What is promised", element("div", render_paragraph(self.manifest.promise), class_="promise")),
-            beside,
+            Section(
+                "What is promised", element("div", render_paragraph(self.manifest.guarantee_text), class_="promise")
+            ),
+            side_sections,
             Section("Decision", render_decision(True, self.decider)),
         )
         ending = (
-            f"Made from the release alone, with sfumato {version('sfumato')}, on {self.on.isoformat()}. The release "
-            f"was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its description, which holds the "
-            f"digests of all its files): {digest_in_parts(self.digest)}"
+            f"Made from the release alone, with sfumato {version('sfumato')}, on {self.issue_date.isoformat()}. The "
+            f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its description, which "
+            f"holds the digests of all its files): {format_digest(self.digest)}"
         )
         return Page(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
 
-    def _made(self) -> str:
-        fact_rows = [("mechanism", self.manifest.mechanism_name), *self.design]
+    def _render_design(self) -> str:
+        fact_rows = [("mechanism", self.manifest.mechanism_name), *self.design_facts]
         columns = self.columns
         rows = [(shorten_name(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
         if len(columns) > MOST_COLUMNS:
@@ -153,87 +158,90 @@ class Certificate:
         roles = render_table("Columns and what became of them", ("column", "type", "role"), rows)
         return render_facts("The design, exactly as it is published", fact_rows) + roles
 
-    def _errors(self) -> str:
-        if not self.curves:
+    def _render_errors(self) -> str:
+        if not self.error_curves:
             return render_paragraph(
                 "How far off a count is depends on more than the design; every answer says it beside its number."
             )
         # Frequent values first; the curve that is read out comes first in the figure.
-        curves = sorted(self.curves, key=lambda curve: curve.errors[0][1] or 0.0)
+        curves = sorted(self.error_curves, key=lambda curve: curve.errors[0][1] or 0.0)
         lines = [
-            (f"{count:,}", *(describe_error(dict(curve.errors)[count] or 0.0) for curve in curves)) for count in READ
+            (f"{count:,}", *(describe_error(dict(curve.errors)[count] or 0.0) for curve in curves))
+            for count in TABLE_COUNTS
         ]
         headings = ("count", *(curve.name for curve in curves))
-        caption = f"Standard error in % of the count, {OF} this share of the counted rows"
-        read = render_table(caption, headings, lines, numbers=range(1, len(headings)))
-        assumed = (
+        caption = f"Standard error in % of the count, {CURVE_PREFIX} this share of the counted rows"
+        error_table = render_table(caption, headings, lines, numbers=range(1, len(headings)))
+        assumption = (
             "From what the buckets hold, for a condition that selects a small part of the records. The number of all "
             "people with a value is published exactly."
-            if self.errors is not None and self.errors.has_no_bystanders
+            if self.predicted_errors is not None and self.predicted_errors.is_share_independent
             else "From the design alone, where the other values are equally frequent. Two counts in three are nearer "
             "to the truth than this."
         )
         return (
-            render_figure(partial(draw_error_by_count, self.curves, of=OF), NARROW)
-            + read
-            + render_paragraph(assumed, "quiet")
+            render_figure(partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX), NARROW)
+            + error_table
+            + render_paragraph(assumption, "quiet")
         )
 
-    def _checked(self) -> str:
+    def _render_checks(self) -> str:
         rows = [(check.name, check.detail) for check in self.checks]
         return render_facts("In the files of the release; every check passed", rows)
 
-    def _uncovered(self) -> str:
+    def _render_limits(self) -> str:
         return render_list(self.limits) + element("h3", "And what was not checked") + render_list(UNCHECKED)
 
 
-def certificate(release: str | Path, on: date, decider: str = HOLDER) -> Certificate:
+def make_certificate(release: str | Path, issue_date: date, decider: str = DEFAULT_DECIDER) -> Certificate:
     """Verify a release, and say of it what can be said to others; refused where a check fails."""
     opened = Release.open(release)
     verification = verify_folder(opened.folder)
-    if failed := next((check for check in verification.checks if not check.passed), None):
+    if failed_check := next((check for check in verification.checks if not check.has_passed), None):
         raise ReleaseFormatError(
-            f"the release does not pass the check of {failed.name}, so there is no certificate of it: {failed.detail}"
+            f"the release does not pass the check of {failed_check.name}, so there is no certificate of it: "
+            f"{failed_check.detail}"
         )
-    return Certificate(opened, verification.checks, predict_errors(opened), on, decider)
+    return Certificate(opened, verification.checks, predict_errors(opened), issue_date, decider)
 
 
-def design_words(manifest: Manifest) -> list[tuple[str, str]]:
+def list_design_facts(manifest: Manifest) -> list[tuple[str, str]]:
     """The exact numbers of a design, in words."""
-    written = manifest.design.to_json()
-    published_design = {key: value for key, value in written.items() if key not in DOMAINS}
+    design_json = manifest.design.to_json()
+    published_design = {key: value for key, value in design_json.items() if key not in DOMAIN_KEYS}
     origin = "declared by the publisher" if manifest.is_declared else "taken from the table"
-    values = f"{len(manifest.domain):,}, {origin}: {few_of(manifest.domain, MOST_VALUES)}"
+    values = f"{len(manifest.domain):,}, {origin}: {format_values(manifest.domain, MOST_VALUES)}"
     return [("values", values), *_list_numbers(published_design)]
 
 
 def list_column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
     """Each column with its type and what became of it, those that are protected first."""
     protected = f"protected by {manifest.mechanism_name}"
-    shown = {field.name for field in manifest.fields}
-    kinds = dict(zip(manifest.sensitive, manifest.types, strict=True))  # of the values, not of sets as bits
-    column_rows = [(name, kind, protected) for name, kind in kinds.items() if name not in shown]
+    field_names = {field.name for field in manifest.fields}
+    # Of the values, not of sets as bits.
+    kinds = dict(zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True))
+    column_rows = [(name, kind, protected) for name, kind in kinds.items() if name not in field_names]
     for field in manifest.fields:
-        role = "public, as given" if field.name in manifest.public else protected
+        role = "public, as given" if field.name in manifest.public_columns else protected
         if field.name == manifest.cell_column:
             role = "says which records were treated together"
-        if field.name in manifest.bins:
-            role = f"public, in {len(Bins(manifest.bins[field.name]).labels):,} ranges"
-        if level := manifest.published_at.get(field.name):
+        if field.name in manifest.ranges:
+            role = f"public, in {len(Ranges(manifest.ranges[field.name]).labels):,} ranges"
+        if level := manifest.published_levels.get(field.name):
             role += f", at the level {level}"
         column_rows.append((field.name, kinds.get(field.name, field.type), role))
-    return sorted(column_rows, key=lambda column_row: column_row[0] in manifest.public)
+    return sorted(column_rows, key=lambda column_row: column_row[0] in manifest.public_columns)
 
 
-def make_error_curves(errors: Foreseen | None) -> list[ErrorCurve]:
+def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
     """How far off counts are by their size, for values of some shares; nothing where a release does not tell."""
     if errors is None:
         return []
     shares = {f"1 in {share:,}": 1 / share for share in SHARES}
-    if errors.has_no_bystanders:
+    if errors.is_share_independent:
         shares = {"any share": 1.0}
     return [
-        ErrorCurve(name, tuple((count, errors.error(count, share)) for count in COUNTS))
+        ErrorCurve(name, tuple((count, errors.predict_error(count, share)) for count in COUNTS))
         for name, share in shares.items()
     ]
 
@@ -244,9 +252,9 @@ def list_uncovered(manifest: Manifest) -> list[str]:
     return [f"Whatever goes beyond the promise, which is of the kind {guarantee}: {guarantee.sentence}", *LIMITS]
 
 
-def _list_numbers(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_numbers(entries: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each number with its name: exactly as it is published, and as a decimal."""
-    for key, value in written.items():
+    for key, value in entries.items():
         name = key.replace("_", " ")
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
             for number, part in enumerate(value[:MOST_PARTS], start=1):
@@ -276,6 +284,6 @@ def _format_exactly(number: str) -> str:
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number
 
 
-def digest_in_parts(digest: str) -> str:
+def format_digest(digest: str) -> str:
     """A digest as it can be read out."""
     return " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))

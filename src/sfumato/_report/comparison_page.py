@@ -8,25 +8,25 @@ from functools import partial
 
 from sfumato._comparison.comparison_outcome import Comparison, Contender
 from sfumato._comparison.comparison_tables import (
-    BRIEFLY,
-    KNOWING,
-    Layer,
-    make_attack_layer,
-    make_cost_layer,
-    make_guarantee_layer,
+    KNOWLEDGE,
+    SHORT_KNOWLEDGE,
+    ComparisonTable,
+    make_attack_table,
+    make_cost_table,
+    make_guarantee_table,
 )
 from sfumato._figures import (
+    AttackSuccess,
     ErrorCurve,
-    GuessedRight,
     TradeOff,
-    TradeOffs,
+    TradeOffCurve,
     draw_attack_scenarios,
     draw_error_by_count,
     draw_risk_utility,
 )
 from sfumato._figures.svg import element
 from sfumato._report.html_page import (
-    HOLDER,
+    DEFAULT_DECIDER,
     Page,
     Section,
     render_facts,
@@ -50,25 +50,27 @@ NOT_COVERED = (
 )
 
 
-def compare_page(comparison: Comparison, column: str, decider: str = HOLDER) -> Page:
+def make_comparison_page(comparison: Comparison, column: str, decider: str = DEFAULT_DECIDER) -> Page:
     """What `compare` shows, with figures."""
     sections = [
         Section("What is recommended, and for whom", _render_advice(comparison, column, decider)),
-        Section("Gain against error", render_plane(comparison), starts_page=True),
+        Section("Gain against error", render_plane(comparison), has_page_break=True),
         *list_layers(comparison),
         Section("What these numbers do not cover", render_list(NOT_COVERED)),
         Section("Not possible, or would not be published", render_omitted(comparison)),
     ]
-    subtitle = f"Protecting {column!r}, compared at {comparison.aim.words}"
-    shown = tuple(section for section in sections if section.body)
-    return Page("Mechanisms compared", subtitle, shown, is_private=True)
+    subtitle = f"Protecting {column!r}, compared at {comparison.aim.description}"
+    nonempty_sections = tuple(section for section in sections if section.body)
+    return Page("Mechanisms compared", subtitle, nonempty_sections, is_private=True)
 
 
 def list_alternatives(comparison: Comparison) -> list[Section]:
     """What the page of a plan tells of the other mechanisms, by what attackers find under each."""
     advice = element("div", render_paragraph(comparison.recommendation), class_="promise")
     return [
-        Section("Other mechanisms", advice + render_plane(comparison) + render_omitted(comparison), starts_page=True),
+        Section(
+            "Other mechanisms", advice + render_plane(comparison) + render_omitted(comparison), has_page_break=True
+        ),
         *list_layers(comparison),
         Section("What these numbers do not cover", render_list(NOT_COVERED)),
     ]
@@ -76,18 +78,18 @@ def list_alternatives(comparison: Comparison) -> list[Section]:
 
 def list_layers(comparison: Comparison) -> list[Section]:
     """Three layers, always together."""
-    knowledge = render_facts("What attackers know", KNOWING.items())
+    knowledge = render_facts("What attackers know", KNOWLEDGE.items())
     return [
-        Section("Proved", knowledge + _render_layer(make_guarantee_layer(comparison)), starts_page=True),
+        Section("Proved", knowledge + _render_layer(make_guarantee_table(comparison)), has_page_break=True),
         Section(
             "Measured",
-            render_attack_scenarios(comparison) + _render_layer(make_attack_layer(comparison)),
-            starts_page=True,
+            render_attack_scenarios(comparison) + _render_layer(make_attack_table(comparison)),
+            has_page_break=True,
         ),
         Section(
             "Cost",
-            render_errors(comparison) + _render_layer(make_cost_layer(comparison)) + _render_baselines(comparison),
-            starts_page=True,
+            render_errors(comparison) + _render_layer(make_cost_table(comparison)) + _render_baselines(comparison),
+            has_page_break=True,
         ),
     ]
 
@@ -95,10 +97,10 @@ def list_layers(comparison: Comparison) -> list[Section]:
 def _render_advice(comparison: Comparison, column: str, decider: str) -> str:
     is_whole = comparison.records == comparison.total
     fact_rows = [
-        ("asked for", comparison.asked),
+        ("asked for", comparison.request_sentence),
         ("guarantee", f"{comparison.guarantee}: {comparison.guarantee.sentence}"),
-        ("compared at", comparison.aim.words),
-        ("attacker", f"{comparison.attacker}: somebody who knows {comparison.knows}"),
+        ("compared at", comparison.aim.description),
+        ("attacker", f"{comparison.attacker}: somebody who knows {comparison.knowledge}"),
         (
             "records",
             f"{comparison.total:,}; attackers were let at {'all' if is_whole else f'{comparison.records:,}'} of them",
@@ -119,44 +121,46 @@ def _render_advice(comparison: Comparison, column: str, decider: str) -> str:
 def render_plane(comparison: Comparison) -> str:
     """What the attacker gains against the error of counts: a curve for each mechanism over its posterior."""
     curves = [
-        TradeOffs(
+        TradeOffCurve(
             contender.mechanism.name,
             tuple(
                 TradeOff(
-                    "" if trial.spec is None else trial.spec.brief,
+                    "" if trial.spec is None else trial.spec.summary,
                     float("nan") if trial.gain is None else trial.gain,
                     float("nan") if trial.error is None else trial.error,
-                    is_proposed=contender is comparison.recommended and trial.bound == contender.proposed.bound,
+                    is_proposed=contender is comparison.recommended_contender and trial.bound == contender.trial.bound,
                     is_weaker=comparison.is_weaker(trial),
                 )
                 for trial in contender.curve
             ),
         )
-        for contender in comparison.possible
+        for contender in comparison.possible_contenders
     ]
-    accepted = getattr(comparison.aim, "gain", None)
+    accepted_gain = getattr(comparison.aim, "gain", None)
     sentence = (
         "Each curve is a mechanism at several posteriors; the gain is that of somebody who knows "
-        f"{comparison.knows}, and the error that of counts of {comparison.at:,} people. Nearer to the lower left "
-        "corner is better for both."
+        f"{comparison.knowledge}, and the error that of counts of {comparison.count_size:,} people. Nearer to the "
+        "lower left corner is better for both."
     )
-    return render_figure(partial(draw_risk_utility, curves, accepted=accepted)) + render_paragraph(sentence, "quiet")
+    return render_figure(partial(draw_risk_utility, curves, accepted_gain=accepted_gain)) + render_paragraph(
+        sentence, "quiet"
+    )
 
 
 def render_attack_scenarios(comparison: Comparison) -> str:
     """What attackers guess right without a release and with it."""
     guesses = [
         _make_guess(letter, contender)
-        for letter in KNOWING
-        for contender in comparison.possible
+        for letter in KNOWLEDGE
+        for contender in comparison.possible_contenders
         if letter in contender.attacks
     ]
     return render_figure(partial(draw_attack_scenarios, guesses)) if guesses else ""
 
 
-def _make_guess(letter: str, contender: Contender) -> GuessedRight:
-    guess = GuessedRight.of(contender.attacks[letter], contender.mechanism.name)
-    return replace(guess, knows=BRIEFLY.get(letter, guess.knows))
+def _make_guess(letter: str, contender: Contender) -> AttackSuccess:
+    guess = AttackSuccess.of(contender.attacks[letter], contender.mechanism.name)
+    return replace(guess, knowledge=SHORT_KNOWLEDGE.get(letter, guess.knowledge))
 
 
 def render_errors(comparison: Comparison) -> str:
@@ -164,25 +168,25 @@ def render_errors(comparison: Comparison) -> str:
     curves = [
         ErrorCurve.of(
             contender.mechanism.name,
-            contender.proposed.chosen.error_curve(COUNTS),
+            contender.trial.chosen_plan.predict_error_curve(COUNTS),
             guarantee=contender.mechanism.guarantee,
-            is_weaker=comparison.is_weaker(contender.proposed),
+            is_weaker=comparison.is_weaker(contender.trial),
         )
-        for contender in comparison.possible
-        if contender.proposed.chosen is not None
+        for contender in comparison.possible_contenders
+        if contender.trial.chosen_plan is not None
     ]
-    return render_figure(partial(draw_error_by_count, curves, at=comparison.at))
+    return render_figure(partial(draw_error_by_count, curves, at_count=comparison.count_size))
 
 
-def _render_layer(layer: Layer) -> str:
+def _render_layer(layer: ComparisonTable) -> str:
     caption, headings = layer.title[:1].upper() + layer.title[1:], layer.headings
-    return render_table(caption, headings, layer.rows, numbers=range(layer.words, len(headings))) + render_paragraph(
-        layer.note, "quiet"
-    )
+    return render_table(
+        caption, headings, layer.rows, numbers=range(layer.text_columns, len(headings))
+    ) + render_paragraph(layer.note, "quiet")
 
 
 def _render_baselines(comparison: Comparison) -> str:
-    lines = [f"{baseline.name}: {baseline.words}" for baseline in comparison.baselines]
+    lines = [f"{baseline.name}: {baseline.description}" for baseline in comparison.baselines]
     return element("h3", "Held against") + render_list(lines) if lines else ""
 
 
@@ -194,6 +198,6 @@ def render_omitted(comparison: Comparison) -> str:
 def _list_reasons(contenders: Sequence[Contender]) -> Iterable[str]:
     for contender in contenders:
         if not contender.is_possible:
-            yield f"{contender.mechanism.name} is not possible: {contender.proposed.refusal}"
-        elif contender.stop:
-            yield f"{contender.mechanism.name} would not be published as it is: {contender.stop}"
+            yield f"{contender.mechanism.name} is not possible: {contender.trial.refusal}"
+        elif contender.stop_reason:
+            yield f"{contender.mechanism.name} would not be published as it is: {contender.stop_reason}"

@@ -33,17 +33,17 @@ ONE_SHEET = "10mm 14mm 13mm"
 """The margin of paper where all has to find its place on one sheet."""
 
 
-def shorten_text(text: str, most: int = LONGEST_TEXT) -> str:
+def shorten_text(text: str, max_length: int = LONGEST_TEXT) -> str:
     """A text in which words too long to be words are cut, and the whole if it is too long to be read."""
     cut_text = re.sub(
         rf"\S{{{LONGEST_WORD + 1},}}", lambda word: word[0][: LONGEST_WORD - 1] + ELLIPSIS, escape_controls(text)
     )
-    return cut_text if len(cut_text) <= most else cut_text[: most - 1] + ELLIPSIS
+    return cut_text if len(cut_text) <= max_length else cut_text[: max_length - 1] + ELLIPSIS
 
 
-def render_text(text: str, most: int = LONGEST_TEXT) -> str:
+def render_text(text: str, max_length: int = LONGEST_TEXT) -> str:
     """A text as markup: cut and escaped."""
-    return escape_markup(shorten_text(text, most))
+    return escape_markup(shorten_text(text, max_length))
 
 
 def shorten_name(name: str) -> str:
@@ -69,16 +69,16 @@ def render_table(  # noqa: PLR0913 - everything but its content has a default
     *,
     numbers: Sequence[int] = (),
     total: int | None = None,
-    most: int = MOST_ROWS,
+    max_rows: int = MOST_ROWS,
 ) -> str:
     """A table whose first column names its rows; columns of numbers are flush right; the rest of many rows is counted.
 
     It scrolls by itself where it is wider than the screen. Nothing where there are no rows.
     """
-    shown = list(rows)
-    if not shown:
+    table_rows = list(rows)
+    if not table_rows:
         return ""
-    more = (len(shown) if total is None else total) - most
+    omitted_count = (len(table_rows) if total is None else total) - max_rows
     head = element(
         "tr",
         *(
@@ -86,9 +86,9 @@ def render_table(  # noqa: PLR0913 - everything but its content has a default
             for at, heading in enumerate(headings)
         ),
     )
-    lines = [element("tr", *_render_cells(row, numbers)) for row in shown[:most]]
-    if more > 0:
-        rest = element("td", f"{more:,} more; all are in the output of --json", colspan=str(len(headings)))
+    lines = [element("tr", *_render_cells(row, numbers)) for row in table_rows[:max_rows]]
+    if omitted_count > 0:
+        rest = element("td", f"{omitted_count:,} more; all are in the output of --json", colspan=str(len(headings)))
         lines.append(element("tr", rest, class_="more"))
     parts = [element("caption", render_text(caption)), element("thead", head), element("tbody", *lines)]
     body = element("table", *parts, class_="data")
@@ -103,16 +103,16 @@ def render_facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 def render_tiles(numbers: Iterable[tuple[str, str, str]]) -> str:
     """A few numbers that are read first: how much, what it is, and what it does not cover."""
-    shown = (
+    tiles = (
         element(
             "div",
-            element("strong", render_text(much)),
+            element("strong", render_text(number_text)),
             element("p", render_text(what)),
-            element("p", render_text(beyond), class_="quiet"),
+            element("p", render_text(caveat), class_="quiet"),
         )
-        for much, what, beyond in numbers
+        for number_text, what, caveat in numbers
     )
-    return element("div", *shown, class_="tiles")
+    return element("div", *tiles, class_="tiles")
 
 
 def _find_alignment(at: int, numbers: Sequence[int]) -> str | None:
@@ -129,7 +129,7 @@ def render_figure(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
     """A figure for every width, with its reading and its numbers."""
     wide, narrow = draw(widest), draw(NARROW)
     numbers = FigureTable(wide.table.columns, wide.table.rows[:MOST_ROWS])
-    rows, headings = numbers.words, [column.heading or "of" for column in numbers.columns]
+    rows, headings = numbers.formatted_rows, [column.heading or "of" for column in numbers.columns]
     body = render_table("The numbers of this figure", headings, rows, total=len(wide.table.rows))
     figure = element(
         "figure",
@@ -143,25 +143,25 @@ def render_figure(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
 
 
 def render_decision(
-    is_met: bool, decider: str, why: Sequence[str] = (), stated: Sequence[tuple[str, str]] | None = None
+    is_met: bool, decider: str, reasons: Sequence[str] = (), statements: Sequence[tuple[str, str]] | None = None
 ) -> str:
     """Never a verdict: whether a request is met, why not, and who decides whether that is enough.
 
     What a person stated stands above the lines that are for it.
     """
-    met = "The request is met." if is_met else "The request is not met."
-    pairs = [(blank_label, "") for blank_label in BLANKS] if stated is None else stated
-    written = (
+    outcome = "The request is met." if is_met else "The request is not met."
+    pairs = [(blank_label, "") for blank_label in BLANKS] if statements is None else statements
+    lines = (
         element("div", element("strong", render_text(content) or BLANK), element("span", render_text(label)))
         for label, content in pairs
     )
-    blank = element("div", *written, class_="blank")
-    sentence = f"{met} Whether this is enough is for {decider} to decide."
-    return element("div", render_paragraph(sentence), *map(render_paragraph, why), blank, class_="decision")
+    blank = element("div", *lines, class_="blank")
+    sentence = f"{outcome} Whether this is enough is for {decider} to decide."
+    return element("div", render_paragraph(sentence), *map(render_paragraph, reasons), blank, class_="decision")
 
 
 BLANKS = ("decision", "name and role", "date", "review by")
-HOLDER = "the holder of the table"
+DEFAULT_DECIDER = "the holder of the table"
 
 
 @dataclass(frozen=True)
@@ -170,31 +170,31 @@ class Section:
 
     heading: str
     body: str
-    starts_page: bool = False
+    has_page_break: bool = False
     """Whether it starts a page of paper."""
     is_sheet: bool = False
     """Whether it is meant for one sheet of paper."""
 
-    def html(self, *, is_private: bool) -> str:
+    def to_html(self, *, is_private: bool) -> str:
         """As markup."""
         tag = element("span", "PRIVATE", class_="tag") if is_private else ""
         heading = element("h2", escape_markup(self.heading), tag)
         return element(
-            "section", heading, self.body, class_="apart" if self.starts_page else "sheet" if self.is_sheet else None
+            "section", heading, self.body, class_="apart" if self.has_page_break else "sheet" if self.is_sheet else None
         )
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideBySide:
     """Sections beside each other where there is room."""
 
     left: tuple[Section, ...]
     right: tuple[Section, ...]
 
-    def html(self, *, is_private: bool) -> str:
+    def to_html(self, *, is_private: bool) -> str:
         """As markup."""
         both = (
-            element("div", *(section.html(is_private=is_private) for section in side))
+            element("div", *(section.to_html(is_private=is_private) for section in side))
             for side in (self.left, self.right)
         )
         return element("div", *both, class_="columns")
@@ -206,13 +206,13 @@ class Page:
 
     title: str
     subtitle: str
-    sections: tuple[Section | Beside, ...]
+    sections: tuple[Section | SideBySide, ...]
     ending: str = ""
     is_private: bool = False
     is_one_page: bool = False
     """Whether it is meant for one sheet of paper."""
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """The whole file."""
         mark = "PRIVATE: " if self.is_private else ""
         footer = f"{mark}{self.title}, by sfumato"
@@ -221,11 +221,11 @@ class Page:
         body = [
             ribbon,
             element("header", element("h1", escape_markup(self.title)), render_paragraph(self.subtitle, "subtitle")),
-            element("main", *(section.html(is_private=self.is_private) for section in self.sections)),
+            element("main", *(section.to_html(is_private=self.is_private) for section in self.sections)),
             element("footer", render_paragraph(self.ending)) if self.ending else "",
         ]
         kinds = ("one" if self.is_one_page else None, "private" if self.is_private else None)
-        return render_document(mark + self.title, style, body, kinds=kinds)
+        return render_document(mark + self.title, style, body, css_classes=kinds)
 
 
 def render_document(
@@ -234,25 +234,25 @@ def render_document(
     body: Sequence[str],
     *,
     script: str = "",
-    kinds: tuple[str | None, str | None] = (None, None),
+    css_classes: tuple[str | None, str | None] = (None, None),
 ) -> str:
     """One file whose policy allows its own style and its own script, if it has one, and nothing from elsewhere.
 
     The kinds are those of the whole and of its body, which rules of the style are for.
     """
-    allowed = f"style-src '{_digest(style)}'" + (f"; script-src '{_digest(script)}'" if script else "")
-    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-    named = {"viewport": "width=device-width, initial-scale=1", "referrer": "no-referrer", "robots": "noindex"}
+    allowed_sources = f"style-src '{_digest(style)}'" + (f"; script-src '{_digest(script)}'" if script else "")
+    policy = f"default-src 'none'; {allowed_sources}; base-uri 'none'; form-action 'none'"
+    meta_tags = {"viewport": "width=device-width, initial-scale=1", "referrer": "no-referrer", "robots": "noindex"}
     head = [
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=policy),
-        *(f'<meta name="{name}" content="{content}">' for name, content in named.items()),
+        *(f'<meta name="{name}" content="{content}">' for name, content in meta_tags.items()),
         element("title", escape_markup(title)),
         f"<style>{style}</style>",
     ]
     ending = [f"<script>{script}</script>"] if script else []
-    whole = [element("head", *head), element("body", *body, *ending, class_=kinds[1])]
-    return f"<!doctype html>\n{element('html', *whole, lang='en', class_=kinds[0])}\n"
+    whole = [element("head", *head), element("body", *body, *ending, class_=css_classes[1])]
+    return f"<!doctype html>\n{element('html', *whole, lang='en', class_=css_classes[0])}\n"
 
 
 def _digest(text: str) -> str:
@@ -275,15 +275,15 @@ def check_place(target: Path, *, force: bool) -> None:
         raise TargetError(f"{str(target)!r} exists; {advice}.")
 
 
-class Writable(Protocol):
+class SavablePage(Protocol):
     """What can be saved as a page."""
 
     @property
     def is_private(self) -> bool: ...
-    def html(self) -> str: ...
+    def to_html(self) -> str: ...
 
 
-def save(page: Writable, target: Path, *, force: bool) -> None:
+def save(page: SavablePage, target: Path, *, force: bool) -> None:
     """Write a page, whole or not at all; a private one for its owner alone."""
     check_place(target, force=force)
-    place_file(page.html(), target, "the page", force=force, mode=0o600 if page.is_private else 0o666)
+    place_file(page.to_html(), target, "the page", force=force, mode=0o600 if page.is_private else 0o666)

@@ -8,11 +8,11 @@ from functools import partial
 from sfumato._comparison.comparison_outcome import Comparison
 from sfumato._core.cell_values import format_relative_error, make_labels
 from sfumato._figures import (
-    AlikeCurve,
+    BeliefBound,
+    BucketComposition,
+    ClassSizeCurve,
     ColumnExposure,
-    Composition,
     ErrorCurve,
-    PromisedBelief,
     draw_bucket_composition,
     draw_cost_per_value,
     draw_error_by_count,
@@ -24,11 +24,11 @@ from sfumato._figures import (
 from sfumato._figures.number_format import format_exact_percent, format_percent
 from sfumato._figures.svg import element
 from sfumato._planning.bound_for_error import ErrorTarget
-from sfumato._planning.predicted_error import Chosen
-from sfumato._publication_plan import Outlook
+from sfumato._planning.predicted_error import ChosenMechanism
+from sfumato._publication_plan import PublicationPlan
 from sfumato._report.comparison_page import list_alternatives
 from sfumato._report.html_page import (
-    HOLDER,
+    DEFAULT_DECIDER,
     Page,
     Section,
     render_decision,
@@ -40,46 +40,50 @@ from sfumato._report.html_page import (
 )
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import PrivacySpec
-from sfumato._risk.attackers.attack_result import EXPOSURE_WORDS, Attack
+from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
     "This page shows counts of the table and what can be learned about its people. Nothing of it is in a release. "
     "Errors are predicted before anything is drawn. All numbers are in the output of plan --json."
 )
-REFUSED = "would-be-refused"
+REFUSED_CODE = "would-be-refused"
 """The code of the notice that a publication would stop."""
 
 
-def plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, and who decides
-    outlook: Outlook,
+def make_plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, and who decides
+    outlook: PublicationPlan,
     spec: PrivacySpec,
     column: str,
     target: ErrorTarget | None = None,
-    decider: str = HOLDER,
-    compared: Comparison | None = None,
+    decider: str = DEFAULT_DECIDER,
+    comparison: Comparison | None = None,
 ) -> Page:
     """What `plan` shows, with figures; the request is met unless publishing would stop.
 
     With a comparison, also what every mechanism would come to, and what attackers find under each.
     """
-    chosen = outlook.chosen
+    chosen = outlook.choice
     sections = [
-        Section("The plan", _plan(outlook, spec, column, target, decider)),
-        Section("How far off answers are", _render_answers([chosen, *chosen.others], target), starts_page=True),
-        Section("What public columns tell", _render_exposure(outlook, spec), starts_page=True),
-        Section("The values", _render_values(chosen), starts_page=True),
-        *([] if compared is None else list_alternatives(compared)),
+        Section("The plan", _render_plan(outlook, spec, column, target, decider)),
+        Section(
+            "How far off answers are", _render_answers([chosen, *chosen.alternatives], target), has_page_break=True
+        ),
+        Section("What public columns tell", _render_exposure(outlook, spec), has_page_break=True),
+        Section("The values", _render_values(chosen), has_page_break=True),
+        *([] if comparison is None else list_alternatives(comparison)),
     ]
-    shown = tuple(section for section in sections if section.body)
+    nonempty_sections = tuple(section for section in sections if section.body)
     mechanism = chosen.mechanism
     subtitle = f"Protecting {column!r} with {mechanism.name} ({mechanism.guarantee})"
-    return Page("A plan to publish a table", subtitle, shown, is_private=True)
+    return Page("A plan to publish a table", subtitle, nonempty_sections, is_private=True)
 
 
-def _plan(outlook: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None, decider: str) -> str:
-    chosen, mechanism = outlook.chosen, outlook.chosen.mechanism
-    refused = [item.sentence[:1].upper() + item.sentence[1:] for item in outlook.notices if item.code == REFUSED]
+def _render_plan(
+    outlook: PublicationPlan, spec: PrivacySpec, column: str, target: ErrorTarget | None, decider: str
+) -> str:
+    chosen, mechanism = outlook.choice, outlook.choice.mechanism
+    refusals = [item.sentence[:1].upper() + item.sentence[1:] for item in outlook.notices if item.code == REFUSED_CODE]
     fact_rows = [
         ("asked for", spec.sentence),
         ("guarantee", f"{mechanism.guarantee}: {mechanism.guarantee.sentence}"),
@@ -93,48 +97,50 @@ def _plan(outlook: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget 
         render_facts(f"What would be published of {column!r}", [pair for pair in fact_rows if pair[1]]),
         element("div", render_paragraph(mechanism.state_guarantee(chosen.design)), class_="promise"),
         *_list_warnings(outlook),  # before anybody signs
-        render_decision(not refused, decider, refused),
+        render_decision(not refusals, decider, refusals),
     ]
     if spec.bound is not None:
-        counted = zip(make_labels(chosen.histogram.values), chosen.histogram.counts, strict=True)
-        shares = {name: count / max(chosen.histogram.total, 1) for name, count in counted}
-        holds = mechanism.guarantee is Guarantee.ANY_PRIOR
-        promised = PromisedBelief.of(spec.bound, shares, for_every_belief=holds)
-        parts.append(render_figure(partial(draw_posterior_by_prior, promised)))
+        value_counts = zip(make_labels(chosen.histogram.values), chosen.histogram.counts, strict=True)
+        shares = {name: count / max(chosen.histogram.total, 1) for name, count in value_counts}
+        is_any_prior = mechanism.guarantee is Guarantee.ANY_PRIOR
+        belief_bound = BeliefBound.of(spec.bound, shares, is_any_prior=is_any_prior)
+        parts.append(render_figure(partial(draw_posterior_by_prior, belief_bound)))
     if outlook.gains:
-        sentences = (item.words(column) for item in outlook.gains)
+        sentences = (item.describe(column) for item in outlook.gains)
         parts += [element("h3", "If groups were published in the place of values"), render_list(sentences)]
     return "".join(parts)
 
 
-def _list_warnings(outlook: Outlook) -> list[str]:
+def _list_warnings(outlook: PublicationPlan) -> list[str]:
     """What the holder should know, but for what is said with the decision."""
     sentences = [
-        warning.sentence[:1].upper() + warning.sentence[1:] for warning in outlook.notices if warning.code != REFUSED
+        warning.sentence[:1].upper() + warning.sentence[1:]
+        for warning in outlook.notices
+        if warning.code != REFUSED_CODE
     ]
     return [element("h3", "What you should know before you decide"), render_list(sentences)] if sentences else []
 
 
-def _render_answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
+def _render_answers(plans: Sequence[ChosenMechanism], target: ErrorTarget | None) -> str:
     """Every plan that meets the request, the chosen one first; dashed where another promise is weaker than its own."""
-    own = plans[0].mechanism.guarantee
+    own_guarantee = plans[0].mechanism.guarantee
     curves = [
         ErrorCurve.of(
             item.mechanism.name,
-            item.error_curve(COUNTS),
+            item.predict_error_curve(COUNTS),
             guarantee=item.mechanism.guarantee,
-            is_weaker=not item.mechanism.guarantee.covers(own),
+            is_weaker=not item.mechanism.guarantee.covers(own_guarantee),
         )
         for item in plans
     ]
-    question_rows = zip(*(plan.questions for plan in plans), strict=True)
+    question_rows = zip(*(plan.question_predictions for plan in plans), strict=True)
     rows = [
-        (item[0].held, *(format_relative_error(one.relative_error) for one in item))
+        (item[0].counted_text, *(format_relative_error(prediction.relative_error) for prediction in item))
         for item in question_rows
-        if any(one.relative_error is not None for one in item)
+        if any(prediction.relative_error is not None for prediction in item)
     ]
     headings = ("how many have", *(f"{item.mechanism.name} ({item.mechanism.guarantee})" for item in plans))
-    reasons = dict.fromkeys(item.reason for plan in plans for item in plan.questions if item.reason)
+    reasons = dict.fromkeys(item.reason for plan in plans for item in plan.question_predictions if item.reason)
     caption = "How far off answers typically are (standard error, in % of the true number), the chosen plan first"
     return "".join(
         [
@@ -146,47 +152,57 @@ def _render_answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
     )
 
 
-def _render_exposure(outlook: Outlook, spec: PrivacySpec) -> str:
+def _render_exposure(outlook: PublicationPlan, spec: PrivacySpec) -> str:
     """For each protected column what public ones tell, and how many records are alone with them."""
     parts: list[str] = []
     if outlook.exposures:
         bound = "" if spec.bound is None else f"of {spec.bound.posterior}"
-        for about in dict.fromkeys(attack.about for attack in outlook.exposures):
-            mine = [attack for attack in outlook.exposures if attack.about == about]
-            exposures = [ColumnExposure.of(attack) for attack in mine]
+        for about in dict.fromkeys(attack.protected_column for attack in outlook.exposures):
+            column_attacks = [attack for attack in outlook.exposures if attack.protected_column == about]
+            exposures = [ColumnExposure.of(attack) for attack in column_attacks]
             parts += [
                 render_figure(partial(draw_exposure_by_column, exposures, bound=bound)),
-                _render_exposure_table(about, mine),
+                _render_exposure_table(about, column_attacks),
             ]
         parts.append(
-            render_paragraph(EXPOSURE_WORDS.format(max(attack.records for attack in outlook.exposures)), "quiet")
+            render_paragraph(EXPOSURE_EXPLANATION.format(max(attack.records for attack in outlook.exposures)), "quiet")
         )
     if outlook.uniqueness is not None:
-        curves = [AlikeCurve.of("as published", outlook.uniqueness.after)]
-        if outlook.uniqueness.before is not None:
-            curves.append(AlikeCurve.of("before bins", outlook.uniqueness.before))
+        curves = [ClassSizeCurve.of("as published", outlook.uniqueness.after_bins)]
+        if outlook.uniqueness.before_bins is not None:
+            curves.append(ClassSizeCurve.of("before bins", outlook.uniqueness.before_bins))
         parts += [render_figure(partial(draw_uniqueness, curves)), render_paragraph(outlook.uniqueness.sentence)]
     return "".join(parts)
 
 
 def _render_exposure_table(about: str, exposures: Sequence[Attack]) -> str:
-    def lines() -> Iterator[tuple[str, ...]]:
+    def iter_rows() -> Iterator[tuple[str, ...]]:
         for attack in exposures:
-            columns_text = attack.told[0] if len(attack.told) == 1 else f"all {len(attack.told)} columns"
-            beliefs = [attack.without, *([] if attack.with_release is None else [attack.with_release])]
-            numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
-            yield columns_text, *(" \u2192 ".join(map(format_exact_percent, both)) for both in numbers)
+            columns_text = (
+                attack.known_columns[0]
+                if len(attack.known_columns) == 1
+                else f"all {len(attack.known_columns)} columns"
+            )
+            beliefs = [attack.without_release, *([] if attack.with_release is None else [attack.with_release])]
+            numbers = zip(
+                *(
+                    (belief.success, belief.mean_belief, belief.worst_belief, belief.share_well_above)
+                    for belief in beliefs
+                ),
+                strict=True,
+            )
+            yield columns_text, *(" \u2192 ".join(map(format_exact_percent, pair)) for pair in numbers)
 
     caption = f"What somebody believes of {about!r} who knows public columns, without the release \u2192 with it"
     headings = ("knows", "guesses right", "belief in the true value, mean", "highest", "clearly beyond the request")
-    return render_table(caption, headings, lines(), numbers=range(1, 5))
+    return render_table(caption, headings, iter_rows(), numbers=range(1, 5))
 
 
-def _render_values(chosen: Chosen) -> str:
+def _render_values(chosen: ChosenMechanism) -> str:
     """Each value with its count, what its bound costs, and what buckets hold."""
     histogram, plan = chosen.histogram, chosen.to_json()
     explanation = chosen.mechanism.explanation
-    extra = (
+    extra_columns = (
         [value_column for value_column in explanation.value_columns if value_column.entry in plan]
         if explanation
         else []
@@ -194,21 +210,22 @@ def _render_values(chosen: Chosen) -> str:
     names = make_labels(histogram.values)
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
 
-    def line(place: int) -> tuple[str, ...]:
+    def make_row(place: int) -> tuple[str, ...]:
         count = histogram.counts[place]
-        numbers = ((value_column, plan[value_column.entry].get(names[place])) for value_column in extra)
-        own = (
-            value_column.without if number is None else value_column.words(number) for value_column, number in numbers
+        numbers = ((value_column, plan[value_column.entry].get(names[place])) for value_column in extra_columns)
+        own_cells = (
+            value_column.placeholder if number is None else value_column.format_number(number)
+            for value_column, number in numbers
         )
-        return names[place], f"{count:,}", format_percent(count / max(histogram.total, 1)), *own
+        return names[place], f"{count:,}", format_percent(count / max(histogram.total, 1)), *own_cells
 
-    headings = ("value", "count", "share", *(value_column.heading for value_column in extra))
+    headings = ("value", "count", "share", *(value_column.heading for value_column in extra_columns))
     parts = []
     if costs := list_costs(plan):
         parts.append(render_figure(partial(draw_cost_per_value, costs)))
-    if composition := Composition.found_in(plan):
+    if composition := BucketComposition.from_plan(plan):
         parts.append(render_figure(partial(draw_bucket_composition, composition)))
-    parts.append(render_table("Values, those of most records first", headings, map(line, order), numbers=(1, 2)))
-    for small in explanation.list_tables(chosen.plan) if explanation else ():
-        parts.append(render_table(small.title, small.headings, small.rows))
+    parts.append(render_table("Values, those of most records first", headings, map(make_row, order), numbers=(1, 2)))
+    for extra_table in explanation.list_tables(chosen.plan) if explanation else ():
+        parts.append(render_table(extra_table.title, extra_table.headings, extra_table.rows))
     return "".join(parts)

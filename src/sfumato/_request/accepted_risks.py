@@ -14,30 +14,31 @@ BREACH_LIMIT = Fraction(1, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedRisks:
     """What was accepted."""
 
-    telling: tuple[str, ...] = ()
+    disclosing_columns: tuple[str, ...] = ()
     """Public columns that may tell the protected one."""
-    exposure: bool = False
+    has_exposure: bool = False
     """That public columns with the release lift beliefs above the caps."""
-    marginal_prior: bool = False
+    has_marginal_prior: bool = False
     """That public columns breach a bound that holds for the marginal prior."""
 
-    def sentences(self, sensitive: str) -> list[str]:
+    def list_sentences(self, sensitive: str) -> list[str]:
         """What was given up, in plain words."""
         sentences = []
-        if self.telling:
+        if self.disclosing_columns:
             sentences.append(
                 f"The publisher accepted that public columns may tell {sensitive!r}, and did not have it stop the "
-                f"publication: {format_values(self.telling)}. What these columns tell of a person is not hidden."
+                f"publication: {format_values(self.disclosing_columns)}. What these columns tell of a person is not "
+                "hidden."
             )
-        if self.exposure:
+        if self.has_exposure:
             sentences.append(
                 "The publisher accepted whatever public columns, together with this release, let one believe beyond "
                 "what is promised for somebody who knows nothing else."
             )
-        if self.marginal_prior:
+        if self.has_marginal_prior:
             sentences.append(
                 "The publisher accepted whatever public columns let one believe beyond the bound, which holds for "
                 "somebody who knows the frequencies of the values and nothing else."
@@ -46,12 +47,16 @@ class Accepted:
 
     def to_json(self) -> dict[str, Any]:
         """As a manifest has it."""
-        return {"telling": list(self.telling), "exposure": self.exposure, "marginal_prior": self.marginal_prior}
+        return {
+            "telling": list(self.disclosing_columns),
+            "exposure": self.has_exposure,
+            "marginal_prior": self.has_marginal_prior,
+        }
 
     @classmethod
-    def from_json(cls, written: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: Mapping[str, Any]) -> Self:
         """Read it back from a manifest."""
-        return cls(tuple(map(str, written["telling"])), bool(written["exposure"]), bool(written["marginal_prior"]))
+        return cls(tuple(map(str, entries["telling"])), bool(entries["exposure"]), bool(entries["marginal_prior"]))
 
 
-NOTHING_ACCEPTED = Accepted()
+NO_ACCEPTED_RISKS = AcceptedRisks()

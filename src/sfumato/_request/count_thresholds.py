@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.option_fields import Flag
-from sfumato._request.decoy_count_errors import SMALLEST_GROUP, error_probability, find_accurate_count
+from sfumato._request.decoy_count_errors import SMALLEST_GROUP, compute_error_probability, find_accurate_count
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import PrivacySpec
@@ -39,9 +39,9 @@ class CountThresholds(PrivacySpec):
         Flag("--large-count", "See --off-by: counts from N on shall be off with at most --large-chance.", int, "N"),
         Flag("--large-chance", "See --large-count.", metavar="R"),
     )
-    GIVEN_BY: ClassVar = "--off-by with --small-count and --small-chance, and --large-count with --large-chance"
-    WANTED: ClassVar = "a group size (--group-size, or thresholds with --off-by)"
-    RESOLVED: ClassVar = DecoyGroups
+    FLAGS_TEXT: ClassVar = "--off-by with --small-count and --small-chance, and --large-count with --large-chance"
+    REQUIREMENT_TEXT: ClassVar = "a group size (--group-size, or thresholds with --off-by)"
+    RESOLVED_KIND: ClassVar = DecoyGroups
 
     relative_error: Fraction
     small_count: int
@@ -78,21 +78,21 @@ class CountThresholds(PrivacySpec):
             raise SpecError(f"the large count {large_count} must be above the small one, {small_count}.")
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """All thresholds; what is lacking is named."""
         needed = cls.FLAGS[:3]
-        if lacking := " and ".join(flag.name for flag in needed if flag.parameter not in given):
+        if lacking := " and ".join(flag.name for flag in needed if flag.parameter not in arguments):
             raise SpecError(
                 f"groups from thresholds need {lacking} too, as in --off-by 3/10 --small-count 5 --small-chance 2/5."
             )
         small, large = (
-            (given["small_count"], given["small_chance"]),
-            (given.get("large_count"), given.get("large_chance")),
+            (arguments["small_count"], arguments["small_chance"]),
+            (arguments.get("large_count"), arguments.get("large_chance")),
         )
-        return cls(given["off_by"], *small, *large)
+        return cls(arguments["off_by"], *small, *large)
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
         return f"thresholds {self.relative_error}, {self.small_count}, {self.small_chance}"
 
@@ -109,41 +109,42 @@ class CountThresholds(PrivacySpec):
 
     def to_json(self) -> dict[str, Any]:
         """All thresholds, exactly."""
-        written = {"off_by": str(self.relative_error), "small_count": self.small_count}
-        written["small_chance"] = str(self.small_chance)
+        entries = {"off_by": str(self.relative_error), "small_count": self.small_count}
+        entries["small_chance"] = str(self.small_chance)
         if self.large_count is not None:
-            written |= {"large_count": self.large_count, "large_chance": str(self.large_chance)}
-        return written
+            entries |= {"large_count": self.large_count, "large_chance": str(self.large_chance)}
+        return entries
 
-    def resolved(self, histogram: Histogram) -> DecoyGroups:
+    def resolve(self, histogram: Histogram) -> DecoyGroups:
         """The smallest groups that meet both; they follow from the thresholds alone, and tell nothing of the table."""
         return DecoyGroups(self.group_size)
 
-    def part_limit(self, share: Fraction) -> Fraction | None:
+    def find_part_limit(self, share: Fraction) -> Fraction | None:
         """As of decoys."""
-        return DecoyGroups(SMALLEST_GROUP).part_limit(share)
+        return DecoyGroups(SMALLEST_GROUP).find_part_limit(share)
 
     @property
     def group_size(self) -> int:
         """How large groups must be: the larger, the more often published counts are off, small and large ones."""
         sizes = range(SMALLEST_GROUP, LARGEST_GROUP + 1)
-        smallest_size = next((size for size in sizes if self._small(size) >= self.small_chance), None)
+        smallest_size = next((size for size in sizes if self._compute_small_chance(size) >= self.small_chance), None)
         if smallest_size is None:
-            most = float(self._small(LARGEST_GROUP))
+            largest_chance = float(self._compute_small_chance(LARGEST_GROUP))
             raise InfeasibleError(
                 f"counts of up to {self.small_count} are off by more than {self.relative_error} with a chance of at "
-                f"most {most:.3f} in groups of up to {LARGEST_GROUP}; ask for a smaller chance or --small-count."
+                f"most {largest_chance:.3f} in groups of up to {LARGEST_GROUP}; ask for a smaller chance or "
+                "--small-count."
             )
         if self.large_count is None or self.large_chance is None:
             return smallest_size
-        accurate = find_accurate_count(smallest_size, self.relative_error, self.large_chance, inclusive=False)
-        if accurate > self.large_count:
+        accurate_count = find_accurate_count(smallest_size, self.relative_error, self.large_chance, inclusive=False)
+        if accurate_count > self.large_count:
             raise InfeasibleError(
-                f"small counts need groups of {smallest_size}, and with these only counts of {accurate:,} and more "
-                f"are off with a chance of at most {self.large_chance}; ask for a larger --large-count, or less of "
-                "small ones."
+                f"small counts need groups of {smallest_size}, and with these only counts of {accurate_count:,} and "
+                f"more are off with a chance of at most {self.large_chance}; ask for a larger --large-count, or less "
+                "of small ones."
             )
         return smallest_size
 
-    def _small(self, group_size: int) -> Fraction:
-        return error_probability(self.small_count, group_size, self.relative_error)
+    def _compute_small_chance(self, group_size: int) -> Fraction:
+        return compute_error_probability(self.small_count, group_size, self.relative_error)

@@ -25,16 +25,16 @@ from sfumato.errors import SpecError
 EXACT_SEATS = 20_000
 """Up to so many seats (count times group size) a tail is summed exactly, within a fraction of a second."""
 
-CLOSE = 1e-9
+RELATIVE_TOLERANCE = 1e-9
 """Floats nearer to each other than this (relatively) decide nothing; their own error is a thousandth of it."""
 
-NOTHING = 1e-20
+NEGLIGIBLE_CHANCE = 1e-20
 """Chances that are so much smaller than the first of a sum add nothing to it."""
 
 SMALLEST_GROUP = 2
 
 
-def tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> Fraction:
+def compute_tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> Fraction:
     """The exact chance that a published count is off by at least (or, not inclusive, more than) a share of the count.
 
     Above EXACT_SEATS the exact number is refused; see `tail_figure`.
@@ -46,7 +46,7 @@ def tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bo
             f"an exact chance is computed for up to {EXACT_SEATS:,} seats, and {count:,} records in groups of "
             f"{group_size} have {seats:,}; take the rounded figure."
         )
-    reach = _reach(count, relative_error, inclusive) - 1
+    reach = _compute_reach(count, relative_error, inclusive) - 1
     first, last = max(count - reach, 0), min(count + reach, seats)
     # Over the common denominator γ^n, the chance of k is C(n, k) (γ-1)^(n-k); each follows from the one before.
     weight = math.comb(seats, first) * (group_size - 1) ** (seats - first)
@@ -57,15 +57,15 @@ def tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bo
     return 1 - Fraction(within, group_size**seats)
 
 
-def tail_figure(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> float:
+def compute_tail_figure(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> float:
     """The chance of `tail` for display: rounded from the exact one up to EXACT_SEATS, else to about 12 digits."""
     count, group_size = _check_arguments(count, group_size, relative_error)
     if count * group_size <= EXACT_SEATS:
-        return float(tail(count, group_size, relative_error, inclusive=inclusive))
-    return _approximate_tail(count, group_size, _reach(count, relative_error, inclusive))
+        return float(compute_tail(count, group_size, relative_error, inclusive=inclusive))
+    return _approximate_tail(count, group_size, _compute_reach(count, relative_error, inclusive))
 
 
-def error_probability(
+def compute_error_probability(
     largest_count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = False
 ) -> Fraction:
     """T_p of Lemma 2: the least chance, over all counts up to a largest, that the published count is off.
@@ -76,20 +76,21 @@ def error_probability(
     if largest_count < 1:
         raise SpecError(f"the largest count is {largest_count}, and no count is below 1.")
     return min(
-        tail(count, group_size, relative_error, inclusive=inclusive) for count in range(1, int(largest_count) + 1)
+        compute_tail(count, group_size, relative_error, inclusive=inclusive)
+        for count in range(1, int(largest_count) + 1)
     )
 
 
-def chebyshev(count: int, group_size: int, relative_error: Fraction) -> Fraction:
+def compute_chebyshev_bound(count: int, group_size: int, relative_error: Fraction) -> Fraction:
     """Theorem 3, corrected: an upper bound of `tail`, (1 - 1/γ) / (ε² f); above 1 it says nothing."""
     count, group_size = _check_arguments(count, group_size, relative_error)
     return Fraction(group_size - 1, group_size) / (relative_error**2 * count)
 
 
-def chebyshev_count(group_size: int, relative_error: Fraction, probability: Fraction) -> int:
+def find_chebyshev_count(group_size: int, relative_error: Fraction, probability: Fraction) -> int:
     """Lemma 1, corrected: from this count on, `chebyshev` is at most the probability."""
     _check_probability(probability)
-    return max(1, math.ceil(chebyshev(1, group_size, relative_error) / probability))
+    return max(1, math.ceil(compute_chebyshev_bound(1, group_size, relative_error) / probability))
 
 
 def find_accurate_count(
@@ -107,7 +108,10 @@ def find_accurate_count(
     # From some count on all tails are small, by Chebyshev's inequality or Bernstein's.
     variance, error = 1 - 1 / group_size, float(relative_error)
     bernstein = 2 * (variance + error / 3) * math.log(2 / float(probability)) / error**2
-    count = min(chebyshev_count(group_size, relative_error, probability) - 1, math.ceil(bernstein * (1 + CLOSE)))
+    count = min(
+        find_chebyshev_count(group_size, relative_error, probability) - 1,
+        math.ceil(bernstein * (1 + RELATIVE_TOLERANCE)),
+    )
     while count > 0 and not _has_larger_tail(count, group_size, relative_error, probability, inclusive=inclusive):
         count = _find_next_lower(count, group_size, relative_error, inclusive)
     return count + 1
@@ -122,7 +126,7 @@ def _find_next_lower(count: int, group_size: int, relative_error: Fraction, incl
     one. The mean of b is 1, so b-1 above 0 has the mean Pr[b = 0]; and chances rise up to f and fall from f on. The
     chances below f+d are thus at least its own while d >= γ-1; with a smaller reach every count is looked at.
     """
-    reach = _reach(count, relative_error, inclusive)
+    reach = _compute_reach(count, relative_error, inclusive)
     if reach < group_size - 1:
         return count - 1
     last = (reach - 1) / relative_error
@@ -132,15 +136,15 @@ def _find_next_lower(count: int, group_size: int, relative_error: Fraction, incl
 def _has_larger_tail(
     count: int, group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool
 ) -> bool:
-    figure = _approximate_tail(count, group_size, _reach(count, relative_error, inclusive))
-    if not math.isclose(figure, probability, rel_tol=CLOSE):
+    figure = _approximate_tail(count, group_size, _compute_reach(count, relative_error, inclusive))
+    if not math.isclose(figure, probability, rel_tol=RELATIVE_TOLERANCE):
         return figure > probability
     if count * group_size > EXACT_SEATS:
         return True
-    return tail(count, group_size, relative_error, inclusive=inclusive) > probability
+    return compute_tail(count, group_size, relative_error, inclusive=inclusive) > probability
 
 
-def _reach(count: int, relative_error: Fraction, inclusive: bool) -> int:
+def _compute_reach(count: int, relative_error: Fraction, inclusive: bool) -> int:
     """The least deviation that counts as an error."""
     error = relative_error * count
     return math.ceil(error) if inclusive else math.floor(error) + 1
@@ -165,7 +169,7 @@ def _sum_chances(seats: int, first: int, group_size: int, step: int) -> float:
     published, others = first, group_size - 1
     chance = math.comb(seats, first) * others ** (seats - first) / group_size**seats
     chances = [chance]
-    while chance > chances[0] * NOTHING and 0 <= published + step <= seats:
+    while chance > chances[0] * NEGLIGIBLE_CHANCE and 0 <= published + step <= seats:
         rising = (seats - published) / ((published + 1) * others)
         falling = published * others / (seats - published + 1)
         chance *= rising if step > 0 else falling

@@ -32,8 +32,8 @@ class ShareCap(PrivacySpec):
     FLAGS: ClassVar = (
         Flag("--caps", "Caps on shares in buckets: a CSV of value,cap; for others --cap-factor.", Path, "CSV"),
     )
-    GIVEN_BY: ClassVar = "--caps"
-    WANTED: ClassVar = "caps (--caps, or --cap-factor and --cap-offset)"
+    FLAGS_TEXT: ClassVar = "--caps"
+    REQUIREMENT_TEXT: ClassVar = "caps (--caps, or --cap-factor and --cap-offset)"
 
     caps: Mapping[Value, Fraction]
 
@@ -45,12 +45,12 @@ class ShareCap(PrivacySpec):
                 raise SpecError(f"the cap of {display(value)!r} is {cap}, and must be above 0 and at most 1.")
 
     @classmethod
-    def of_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
+    def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
         """The posterior of a bound as the cap of every value."""
         return cls(dict.fromkeys(values, bound.posterior))
 
     @classmethod
-    def linear(cls, histogram: Histogram, factor: Exact, offset: Exact = 0) -> ShareCap:
+    def from_shares(cls, histogram: Histogram, factor: Exact, offset: Exact = 0) -> ShareCap:
         """The cap min(1, factor * share + offset) for each value."""
         cap = LinearCap(factor, offset)
         pairs = zip(histogram.values, histogram.shares, strict=True)
@@ -65,12 +65,12 @@ class ShareCap(PrivacySpec):
         return cls({value: parse_exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """The caps of a file."""
-        return cls.read(given["caps"])
+        return cls.read(arguments["caps"])
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
         low, high = min(self.caps.values()), max(self.caps.values())
         return f"cap {low}" if low == high else f"caps {low} to {high}"
@@ -80,19 +80,19 @@ class ShareCap(PrivacySpec):
         """What is asked, in plain words."""
         return f"each of {len(self.caps)} values may have at most its own cap of the records of any bucket."
 
-    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+    def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
         """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
-        return bound_of_limits(histogram, self.limits(histogram.values))
+        return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
-    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+    def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """The caps."""
-        return self.of(values)
+        return self.list_caps(values)
 
     def to_json(self) -> dict[str, Any]:
         """Each cap by its value."""
         return {"caps": {display(value): str(cap) for value, cap in self.caps.items()}}
 
-    def of(self, values: Sequence[Value]) -> tuple[Fraction, ...]:
+    def list_caps(self, values: Sequence[Value]) -> tuple[Fraction, ...]:
         """The cap of each value of a domain."""
         return tuple(Fraction(1) if cap is None else cap for cap in match_to_domain(self.caps, values, "cap"))
 
@@ -108,10 +108,10 @@ class LinearCap(PrivacySpec):
         Flag("--cap-factor", "Caps from shares: R times the share, plus --cap-offset, at most 1.", metavar="R"),
         Flag("--cap-offset", "See --cap-factor; 0 if not given.", metavar="R"),
     )
-    BESIDE: ClassVar = ShareCap.FLAGS
-    GIVEN_BY: ClassVar = "--cap-factor and --cap-offset"
-    WANTED: ClassVar = ShareCap.WANTED
-    RESOLVED: ClassVar = ShareCap
+    COMPANION_FLAGS: ClassVar = ShareCap.FLAGS
+    FLAGS_TEXT: ClassVar = "--cap-factor and --cap-offset"
+    REQUIREMENT_TEXT: ClassVar = ShareCap.REQUIREMENT_TEXT
+    RESOLVED_KIND: ClassVar = ShareCap
 
     factor: Fraction
     offset: Fraction
@@ -128,13 +128,13 @@ class LinearCap(PrivacySpec):
             )
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """The factor and the offset, of which one that is not given is 0; and the caps of a file."""
-        named = ShareCap.of_flags(given) if "caps" in given else None
-        return cls(given.get("cap_factor", "0"), given.get("cap_offset", "0"), named)
+        named = ShareCap.from_flags(arguments) if "caps" in arguments else None
+        return cls(arguments.get("cap_factor", "0"), arguments.get("cap_offset", "0"), named)
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
         return f"caps of {self.factor} shares + {self.offset}"
 
@@ -149,11 +149,11 @@ class LinearCap(PrivacySpec):
         named = {"caps": {display(value): str(cap) for value, cap in self.named.items()}} if self.named else {}
         return {"cap_factor": str(self.factor), "cap_offset": str(self.offset), **named}
 
-    def resolved(self, histogram: Histogram) -> ShareCap:
+    def resolve(self, histogram: Histogram) -> ShareCap:
         """A cap for each value."""
-        caps = dict(ShareCap.linear(histogram, self.factor, self.offset).caps)
-        own = zip(histogram.values, match_to_domain(self.named, histogram.values, "cap"), strict=True)
-        return ShareCap(caps | {value: cap for value, cap in own if cap is not None})
+        caps = dict(ShareCap.from_shares(histogram, self.factor, self.offset).caps)
+        own_caps = zip(histogram.values, match_to_domain(self.named, histogram.values, "cap"), strict=True)
+        return ShareCap(caps | {value: cap for value, cap in own_caps if cap is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class Diversity(PrivacySpec):
     """Every bucket holds at least `ell` different values, each at most once."""
 
     FLAGS: ClassVar = (Flag("--diversity", "Buckets of at least N records, all of different values.", int, "N"),)
-    GIVEN_BY: ClassVar = "--diversity"
-    WANTED: ClassVar = "a diversity (--diversity)"
+    FLAGS_TEXT: ClassVar = "--diversity"
+    REQUIREMENT_TEXT: ClassVar = "a diversity (--diversity)"
 
     ell: int
 
@@ -171,17 +171,17 @@ class Diversity(PrivacySpec):
             raise SpecError(f"the diversity is {self.ell}, and must be at least 2: one value alone is no diversity.")
 
     @classmethod
-    def of_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
+    def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
         """As many values that each of them is believed with at most the posterior of a bound."""
         return cls(math.ceil(1 / bound.posterior))
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """The number of different values."""
-        return cls(given["diversity"])
+        return cls(arguments["diversity"])
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
         return f"diversity {self.ell}"
 
@@ -190,11 +190,11 @@ class Diversity(PrivacySpec):
         """What is asked, in plain words."""
         return f"every bucket holds at least {self.ell} different values, each at most once."
 
-    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+    def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
         """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
-        return bound_of_limits(histogram, self.limits(histogram.values))
+        return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
-    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+    def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """One of so many values."""
         return (Fraction(1, self.ell),) * len(values)
 
@@ -208,9 +208,9 @@ class DecoyGroups(PrivacySpec):
     """Every record publishes a value drawn from a group of at least `group_size` records with different values."""
 
     FLAGS: ClassVar = (Flag("--group-size", "Publish a value drawn from N records' different values.", int, "N"),)
-    GIVEN_BY: ClassVar = "--group-size"
-    WANTED: ClassVar = "a group size (--group-size)"
-    TAKES_COLUMNS: ClassVar = True
+    FLAGS_TEXT: ClassVar = "--group-size"
+    REQUIREMENT_TEXT: ClassVar = "a group size (--group-size)"
+    IS_COLUMNWISE: ClassVar = True
 
     group_size: int
 
@@ -219,12 +219,12 @@ class DecoyGroups(PrivacySpec):
             raise SpecError(f"the group size is {self.group_size}, and must be at least 2: one record has no decoys.")
 
     @classmethod
-    def of_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
+    def from_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
         """As many records that a published value is believed with at most the posterior of a bound."""
         return cls(math.ceil(1 / bound.posterior))
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
         return f"groups of {self.group_size}"
 
@@ -233,11 +233,11 @@ class DecoyGroups(PrivacySpec):
         """What is asked, in plain words."""
         return f"every record publishes a value drawn from {self.group_size} records with different values."
 
-    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+    def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
         """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
-        return bound_of_limits(histogram, self.limits(histogram.values))
+        return make_bound_from_limits(histogram, self.list_limits(histogram.values))
 
-    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+    def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """One of so many records."""
         return (Fraction(1, self.group_size),) * len(values)
 
@@ -245,7 +245,7 @@ class DecoyGroups(PrivacySpec):
         """The size of the groups."""
         return {"group_size": self.group_size}
 
-    def part_limit(self, share: Fraction) -> Fraction | None:
+    def find_part_limit(self, share: Fraction) -> Fraction | None:
         """Decoys of combinations are none of the parts."""
         raise InfeasibleError(
             "decoys of combinations say nothing about the columns they are made of; name each of the columns with "
@@ -253,7 +253,7 @@ class DecoyGroups(PrivacySpec):
         )
 
 
-def bound_of_limits(histogram: Histogram, limits: Sequence[Fraction]) -> BreachBound | None:
+def make_bound_from_limits(histogram: Histogram, limits: Sequence[Fraction]) -> BreachBound | None:
     """The bound that asks for at least as much as limits do for somebody who knows how frequent the values are.
 
     Its prior is the largest share, rounded up to two digits; its posterior the least limit of a value that occurs.

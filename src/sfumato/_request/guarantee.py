@@ -33,7 +33,7 @@ class Guarantee(StrEnum):
         return self is other or (self is Guarantee.ANY_PRIOR and other is Guarantee.MARGINAL_PRIOR)
 
 
-ASKED = (Guarantee.ANY_PRIOR, Guarantee.MARGINAL_PRIOR)
+SELECTABLE_GUARANTEES = (Guarantee.ANY_PRIOR, Guarantee.MARGINAL_PRIOR)
 """What a holder may insist on; the others come with the request that only one mechanism meets."""
 
 _SENTENCES = {

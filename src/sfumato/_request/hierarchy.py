@@ -31,8 +31,10 @@ class Hierarchy:
         lowered = [name.lower() for name in self.levels]
         if len(self.levels) < 2 or "" in lowered or len(set(lowered)) != len(lowered):  # noqa: PLR2004 - value, group
             raise SchemaError("a hierarchy has at least two levels with different names, such as code,chapter.")
-        if wrong := next((path for path in self.paths if len(path) != len(self.levels)), None):
-            raise SchemaError(f"{display(wrong[0])!r} has not a group at every level of the hierarchy; give it one.")
+        if incomplete_path := next((path for path in self.paths if len(path) != len(self.levels)), None):
+            raise SchemaError(
+                f"{display(incomplete_path[0])!r} has not a group at every level of the hierarchy; give it one."
+            )
         if any(not isinstance(group, str | None) for path in self.paths for group in path[1:]):
             raise SchemaError("a group of the hierarchy is no text; write its name as one.")
         for path in self.paths:
@@ -40,12 +42,12 @@ class Hierarchy:
                 raise SchemaError(
                     f"{display(path[0])!r} of the hierarchy has an empty group; give it one at every level."
                 )
-        if twice := [value for value, times in Counter(self.domain).items() if times > 1]:
-            raise SchemaError(f"the hierarchy names {display(twice[0])!r} twice; name each value once.")
+        if repeated_values := [value for value, times in Counter(self.domain).items() if times > 1]:
+            raise SchemaError(f"the hierarchy names {display(repeated_values[0])!r} twice; name each value once.")
         for level in range(1, len(self.levels) - 1):
-            above: dict[Value, Value] = {}
+            parents: dict[Value, Value] = {}
             for path in self.paths:
-                if above.setdefault(path[level], path[level + 1]) != path[level + 1]:
+                if parents.setdefault(path[level], path[level + 1]) != path[level + 1]:
                     raise SchemaError(
                         f"{self.levels[level]} {display(path[level])!r} lies in two groups of "
                         f"{self.levels[level + 1]}; a group lies in one."
@@ -63,49 +65,50 @@ class Hierarchy:
         A group without a value is that of the missing value. A line without either says nothing, nor do spaces around
         a name, nor a line that comes again.
         """
-        named = f"the hierarchy {str(path)!r}"
-        unlike = (
-            f"{named} must be a CSV with a header that names the levels, such as code,chapter, and a line for each "
+        title = f"the hierarchy {str(path)!r}"
+        format_message = (
+            f"{title} must be a CSV with a header that names the levels, such as code,chapter, and a line for each "
             "value."
         )
-        header, *rest = [
-            [field.strip() for field in row] for row in read_csv_lines(path, SchemaError, unlike, "the hierarchy")
+        header, *rows = [
+            [field.strip() for field in row]
+            for row in read_csv_lines(path, SchemaError, format_message, "the hierarchy")
         ] or [[]]
         if not any(header):
-            raise SchemaError(f"{named} has no first line that names the levels, such as code,chapter; write one.")
+            raise SchemaError(f"{title} has no first line that names the levels, such as code,chapter; write one.")
         if "" in header:
             raise SchemaError(
-                f"column {header.index('') + 1} of {named} has no name; name its level in the first line."
+                f"column {header.index('') + 1} of {title} has no name; name its level in the first line."
             )
         rows_by_value: dict[str, tuple[int, list[str]]] = {}
-        spelt: dict[tuple[int, str], str] = {}
-        for number, row in enumerate(rest, 2):
+        group_spellings: dict[tuple[int, str], str] = {}
+        for number, row in enumerate(rows, 2):
             if not any(row):
                 continue
-            where, value = f"line {number} of {named}", display(row[0] or None)
+            location, value = f"line {number} of {title}", display(row[0] or None)
             if len(row) != len(header):
                 raise SchemaError(
-                    f"{where} has {len(row)} fields where the first line has {len(header)}: {value!r} must have a "
+                    f"{location} has {len(row)} fields where the first line has {len(header)}: {value!r} must have a "
                     "group at every level, in quotes if it holds a comma."
                 )
             if row[0] and "" in row:
-                raise SchemaError(f"{where} has an empty group for {value!r}; give it one at every level.")
-            first, before = rows_by_value.setdefault(row[0], (number, row))
-            if before != row:
-                raise SchemaError(f"{where} names {value!r} again, in other groups than line {first}; name it once.")
+                raise SchemaError(f"{location} has an empty group for {value!r}; give it one at every level.")
+            first, earlier_row = rows_by_value.setdefault(row[0], (number, row))
+            if earlier_row != row:
+                raise SchemaError(f"{location} names {value!r} again, in other groups than line {first}; name it once.")
             for level, group in enumerate(row[1:], 1):
-                other = spelt.setdefault((level, " ".join(group.casefold().split())), group)
+                other = group_spellings.setdefault((level, " ".join(group.casefold().split())), group)
                 if other != group:
                     raise SchemaError(
-                        f"{where} has the group {group!r} beside {other!r}, which differ in capital letters or spaces "
-                        "alone; write both in one way."
+                        f"{location} has the group {group!r} beside {other!r}, which differ in capital letters or "
+                        "spaces alone; write both in one way."
                     )
         return cls.of(header, [[field or None for field in row] for _, row in rows_by_value.values()])
 
     @classmethod
-    def from_json(cls, written: Any) -> Hierarchy:
+    def from_json(cls, entries: Any) -> Hierarchy:
         """Read back what `to_json` wrote; the values are as JSON has them."""
-        return cls.of(written["levels"], written["paths"])
+        return cls.of(entries["levels"], entries["paths"])
 
     def to_json(self) -> dict[str, Any]:
         """For a manifest."""
@@ -116,33 +119,33 @@ class Hierarchy:
         """The values of the finest level."""
         return tuple(path[0] for path in self.paths)
 
-    def number(self, level: str) -> int:
+    def find_level(self, level: str) -> int:
         """The number of a level, whatever its capital letters."""
         lowered = [name.lower() for name in self.levels]
         if level.lower() not in lowered:
             raise SchemaError(f"there is no level {level!r}; the hierarchy has {', '.join(self.levels)}.")
         return lowered.index(level.lower())
 
-    def groups(self, number: int) -> tuple[Value, ...]:
+    def list_groups(self, number: int) -> tuple[Value, ...]:
         """The groups of a level, in the order in which the values name them."""
         return tuple(dict.fromkeys(path[number] for path in self.paths))
 
-    def places(self, number: int) -> tuple[int, ...]:
+    def list_group_places(self, number: int) -> tuple[int, ...]:
         """For each value of the domain, the place of its group among the groups of a level."""
-        place = {group: index for index, group in enumerate(self.groups(number))}
+        place = {group: index for index, group in enumerate(self.list_groups(number))}
         return tuple(place[path[number]] for path in self.paths)
 
     @property
-    def missing_last(self) -> Hierarchy:
+    def canonical_hierarchy(self) -> Hierarchy:
         """The same with the missing value after all others, where a published domain has it."""
         return Hierarchy(self.levels, tuple(sorted(self.paths, key=lambda path: path[0] is None)))
 
-    def with_values(self, values: Sequence[Value]) -> Hierarchy:
+    def replace_values(self, values: Sequence[Value]) -> Hierarchy:
         """The same with the values in another spelling or type."""
         paths = zip(values, self.paths, strict=True)
         return Hierarchy(self.levels, tuple((value, *path[1:]) for value, path in paths))
 
-    def above(self, number: int) -> Hierarchy | None:
+    def start_at(self, number: int) -> Hierarchy | None:
         """What is left of it where the groups of a level are the values; None where nothing is above them."""
         if number >= len(self.levels) - 1:
             return None

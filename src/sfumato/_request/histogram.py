@@ -55,16 +55,16 @@ class Histogram:
     @classmethod
     def read(cls, path: Path) -> Histogram:
         """Read a CSV with the columns value and count; an empty value is the missing one."""
-        unlike = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
+        format_message = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
         try:
-            rows = read_csv_records(path, SchemaError, unlike)
+            rows = read_csv_records(path, SchemaError, format_message)
             values, counts = [row["value"] or None for row in rows], [int(row["count"]) for row in rows]
         except (KeyError, ValueError) as error:
             if isinstance(error, SchemaError):  # which says what is wrong with the file, or that there is none
                 raise
-            raise SchemaError(unlike) from error
+            raise SchemaError(format_message) from error
         if any(len(value or "") > LONGEST_VALUE for value in values):
-            raise SchemaError(unlike)
+            raise SchemaError(format_message)
         return cls.of(values, counts)
 
     @property
@@ -83,23 +83,25 @@ class Histogram:
         total = self.total
         return tuple(Fraction(count, total) for count in self.counts)
 
-    def along(self, hierarchy: Hierarchy) -> Histogram:
+    def align_with(self, hierarchy: Hierarchy) -> Histogram:
         """The counts of the values of a hierarchy, in its order; a value that it does not name is refused."""
         counts = dict(zip(self.values, self.counts, strict=True))
-        declared = hierarchy.missing_last
-        if outside := [value for value in self.values if value not in declared.domain]:
-            raise SchemaError(f"there are counts of {format_value_count(outside)} that the hierarchy does not name.")
+        declared = hierarchy.canonical_hierarchy
+        if unnamed_values := [value for value in self.values if value not in declared.domain]:
+            raise SchemaError(
+                f"there are counts of {format_value_count(unnamed_values)} that the hierarchy does not name."
+            )
         return Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
 
-    def grouped(self, number: int) -> Histogram:
+    def group_by_level(self, number: int) -> Histogram:
         """The counts of the groups of a level, with what the hierarchy has above them."""
         if self.hierarchy is None:
             raise SchemaError("there is no hierarchy to group the counts by.")
-        groups, places = self.hierarchy.groups(number), self.hierarchy.places(number)
+        groups, places = self.hierarchy.list_groups(number), self.hierarchy.list_group_places(number)
         counts = np.bincount(places, weights=self.counts, minlength=len(groups)).astype(np.int64)
-        return Histogram.of(groups, counts.tolist(), (), self.hierarchy.above(number))
+        return Histogram.of(groups, counts.tolist(), (), self.hierarchy.start_at(number))
 
-    def above(self, share: Fraction) -> tuple[Value, ...]:
+    def list_values_above(self, share: Fraction) -> tuple[Value, ...]:
         """The values whose share exceeds the given one, decided in integers."""
         limit = share.numerator * self.total
         return tuple(

@@ -11,7 +11,7 @@ from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCa
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato.errors import SpecError
 
-REQUESTS: tuple[type[PrivacySpec], ...] = (
+REQUIREMENT_KINDS: tuple[type[PrivacySpec], ...] = (
     BreachBound,
     BreachBoundPerValue,
     Tolerance,
@@ -27,17 +27,17 @@ REQUESTS: tuple[type[PrivacySpec], ...] = (
 def make_requirement(arguments: Mapping[str, Any]) -> PrivacySpec:
     """The request that was made on the command line, by the parameters that were given."""
 
-    def among(flags: Sequence[Flag]) -> dict[str, Any]:
+    def select_arguments(flags: Sequence[Flag]) -> dict[str, Any]:
         return {
             flag.parameter: arguments[flag.parameter] for flag in flags if arguments.get(flag.parameter) is not None
         }
 
-    kinds = [kind for kind in REQUESTS if among(kind.FLAGS)]
-    beside = [flag for kind in kinds for flag in kind.BESIDE]
-    kinds = [kind for kind in kinds if not all(flag in beside for flag in kind.FLAGS)]
+    kinds = [kind for kind in REQUIREMENT_KINDS if select_arguments(kind.FLAGS)]
+    companion_flags = [flag for kind in kinds for flag in kind.COMPANION_FLAGS]
+    kinds = [kind for kind in kinds if not all(flag in companion_flags for flag in kind.FLAGS)]
     if len(kinds) > 1:
         raise SpecError(
-            f"two kinds of request were made, by {kinds[0].GIVEN_BY} and by {kinds[1].GIVEN_BY}; make one of them."
+            f"two kinds of request were made, by {kinds[0].FLAGS_TEXT} and by {kinds[1].FLAGS_TEXT}; make one of them."
         )
-    kind = kinds[0] if kinds else REQUESTS[0]
-    return kind.of_flags(among((*kind.FLAGS, *kind.BESIDE)))
+    kind = kinds[0] if kinds else REQUIREMENT_KINDS[0]
+    return kind.from_flags(select_arguments((*kind.FLAGS, *kind.COMPANION_FLAGS)))

@@ -28,21 +28,21 @@ class PrivacySpec(ABC):
     __slots__ = ()
 
     FLAGS: ClassVar[tuple[Flag, ...]]
-    BESIDE: ClassVar[tuple[Flag, ...]] = ()
+    COMPANION_FLAGS: ClassVar[tuple[Flag, ...]] = ()
     """Flags of another kind of request that may be given beside its own."""
-    GIVEN_BY: ClassVar[str]
+    FLAGS_TEXT: ClassVar[str]
     """The options that make such a request, in words."""
-    WANTED: ClassVar[str]
+    REQUIREMENT_TEXT: ClassVar[str]
     """What a mechanism needs that meets such a request, in words."""
-    RESOLVED: ClassVar[type[PrivacySpec] | None] = None
+    RESOLVED_KIND: ClassVar[type[PrivacySpec] | None] = None
     """What it becomes for a table, where that is another kind of request."""
-    TAKES_COLUMNS: ClassVar[bool] = False
+    IS_COLUMNWISE: ClassVar[bool] = False
     """Whether it makes sense for several sensitive columns, each for itself."""
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """The request from what was given on the command line, by the names of the parameters."""
-        return cls(**given)
+        return cls(**arguments)
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class PrivacySpec(ABC):
 
     @property
     @abstractmethod
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
 
     @property
@@ -68,32 +68,34 @@ class PrivacySpec(ABC):
         """How many rows of a person it is asked for."""
         return 1
 
-    def for_rows(self, rows: int) -> PrivacySpec:
+    def share_among_rows(self, rows: int) -> PrivacySpec:
         """The same for persons with up to so many rows; refused where a row's bound is no share of a person's."""
         if rows == 1:
             return self
-        raise SpecError(f"{SEVERAL_ROWS} Ask for one bound (--prior and --posterior), or publish one row (--one-row).")
+        raise SpecError(
+            f"{SEVERAL_ROWS_REASON} Ask for one bound (--prior and --posterior), or publish one row (--one-row)."
+        )
 
-    def resolved(self, histogram: Histogram) -> PrivacySpec:
+    def resolve(self, histogram: Histogram) -> PrivacySpec:
         """The request itself, where it is given by the shares of the table."""
         return self
 
-    def lent(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
+    def adapt_to(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
         """A request of another kind that asks for at least as much; None where there is none."""
         return self if isinstance(self, kind) else None
 
-    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+    def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """How far each value of a protected column may be believed; 1 where nothing is asked. Of a resolved request."""
         return (Fraction(1),) * len(values)
 
-    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+    def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
         """The one bound that asks for as much, for comparing with mechanisms of other requests; of a resolved request.
 
         None where there is no such bound.
         """
         return self.bound
 
-    def part_limit(self, share: Fraction) -> Fraction | None:
+    def find_part_limit(self, share: Fraction) -> Fraction | None:
         """How far a value of one column of a compound may be believed, by its share; None where nothing is asked.
 
         The request speaks of combinations; a column on its own is a statement about several of them.
@@ -104,7 +106,7 @@ class PrivacySpec(ABC):
         )
 
 
-SEVERAL_ROWS = (
+SEVERAL_ROWS_REASON = (
     "several rows a person are protected by one bound for all statements alone (mechanisms uniform, subset, levels): "
     "where values have bounds of their own, a harmless value in another row can carry the belief in a protected one."
 )
@@ -126,8 +128,8 @@ class BreachBound(PrivacySpec):
         Flag("--prior", "Beliefs up to this are protected: 1/10, 0.02, 2%.", metavar="R"),
         Flag("--posterior", "No such belief rises above this: 1/3, 0.5, 50%.", metavar="R"),
     )
-    GIVEN_BY: ClassVar = "--prior with --posterior"
-    WANTED: ClassVar = "one bound (--prior and --posterior)"
+    FLAGS_TEXT: ClassVar = "--prior with --posterior"
+    REQUIREMENT_TEXT: ClassVar = "one bound (--prior and --posterior)"
 
     prior: Fraction
     posterior: Fraction
@@ -161,47 +163,47 @@ class BreachBound(PrivacySpec):
             )
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """Both ends of the bound; what is lacking is named."""
-        if lacking := " and ".join(flag.name for flag in cls.FLAGS if flag.parameter not in given):
+        if lacking := " and ".join(flag.name for flag in cls.FLAGS if flag.parameter not in arguments):
             raise SpecError(f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3.")
-        return cls(**given)
+        return cls(**arguments)
 
     @classmethod
-    def of_odds(cls, amplification: Fraction) -> Self:
+    def from_odds(cls, amplification: Fraction) -> Self:
         """A bound on odds alone: exactly so many times, from a prior that is next to nothing."""
-        reached = amplification * SMALLEST_PRIOR
-        return cls(SMALLEST_PRIOR, reached / (reached + 1 - SMALLEST_PRIOR))
+        posterior_odds = amplification * SMALLEST_PRIOR
+        return cls(SMALLEST_PRIOR, posterior_odds / (posterior_odds + 1 - SMALLEST_PRIOR))
 
     @property
-    def is_of_odds(self) -> bool:
+    def is_odds_only(self) -> bool:
         """Whether the bound speaks of odds alone: its ends say no more than its amplification does."""
         return self.prior == SMALLEST_PRIOR
 
     @property
-    def asked(self) -> BreachBound | None:
+    def belief_bound(self) -> BreachBound | None:
         """Itself where its ends were asked for; None where it stands for odds alone, and no belief is a limit."""
-        return None if self.is_of_odds else self
+        return None if self.is_odds_only else self
 
     @classmethod
-    def from_json(cls, written: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: Mapping[str, Any]) -> Self:
         """Read it back from a design, which has one row a person unless it says otherwise."""
-        rows = int(written.get("rows_per_person", 1))
+        rows = int(entries.get("rows_per_person", 1))
         if not 1 <= rows <= MOST_ROWS:
             raise SpecError("the rows of a person are out of range.")
-        return cls(written["prior"], written["posterior"], rows)
+        return cls(entries["prior"], entries["posterior"], rows)
 
     @property
-    def whole(self) -> Fraction:
+    def person_amplification(self) -> Fraction:
         """The largest factor by which all published values of a person may multiply anybody's odds; above 1."""
         return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
 
     @property
     def amplification(self) -> Fraction:
         """The largest factor by which one published value may multiply anybody's odds; exact, above 1."""
-        return find_root_below(self.whole, self.rows)
+        return find_root_below(self.person_amplification, self.rows)
 
-    def for_rows(self, rows: int) -> BreachBound:
+    def share_among_rows(self, rows: int) -> BreachBound:
         """The bound of a person, shared out among the rows."""
         return BreachBound(self.prior, self.posterior, rows)
 
@@ -211,7 +213,7 @@ class BreachBound(PrivacySpec):
         return self
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
         return f"{self.prior} to {self.posterior}"
 
@@ -222,14 +224,14 @@ class BreachBound(PrivacySpec):
 
     def to_json(self) -> dict[str, Any]:
         """Both numbers, exactly, and the rows of a person if they may be several."""
-        shared = {"rows_per_person": self.rows} if self.rows > 1 else {}
-        return {"prior": str(self.prior), "posterior": str(self.posterior), **shared}
+        row_entry = {"rows_per_person": self.rows} if self.rows > 1 else {}
+        return {"prior": str(self.prior), "posterior": str(self.posterior), **row_entry}
 
-    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+    def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """The posterior."""
         return (self.posterior,) * len(values)
 
-    def part_limit(self, share: Fraction) -> Fraction | None:
+    def find_part_limit(self, share: Fraction) -> Fraction | None:
         """The posterior, for what is within the prior."""
         return self.posterior if share <= self.prior else None
 
@@ -245,8 +247,8 @@ class BreachBoundPerValue(PrivacySpec):
     FLAGS: ClassVar = (
         Flag("--bounds", "A bound for each value instead: a CSV of value,prior,posterior.", Path, "CSV"),
     )
-    GIVEN_BY: ClassVar = "--bounds"
-    WANTED: ClassVar = "a bound for each value (--bounds or --tolerance)"
+    FLAGS_TEXT: ClassVar = "--bounds"
+    REQUIREMENT_TEXT: ClassVar = "a bound for each value (--bounds or --tolerance)"
 
     bounds: Mapping[Value, BreachBound]
     tolerance: Fraction | None = None
@@ -257,15 +259,17 @@ class BreachBoundPerValue(PrivacySpec):
             raise SpecError("no value has a bound, so nothing would be protected; give at least one.")
 
     @classmethod
-    def of_every(cls, bound: BreachBound, values: Sequence[Value]) -> BreachBoundPerValue:
+    def from_bound(cls, bound: BreachBound, values: Sequence[Value]) -> BreachBoundPerValue:
         """The same bound for every value."""
         return cls(dict.fromkeys(values, bound))
 
     @classmethod
-    def of_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
+    def from_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
         """The request behind the bounds of a design; None where no value has one that was asked for."""
         pairs = zip(values, bounds, strict=True)
-        bounds_by_value = {value: bound for value, bound in pairs if bound is not None and bound.asked is not None}
+        bounds_by_value = {
+            value: bound for value, bound in pairs if bound is not None and bound.belief_bound is not None
+        }
         return cls(bounds_by_value) if bounds_by_value else None
 
     @classmethod
@@ -282,7 +286,7 @@ class BreachBoundPerValue(PrivacySpec):
         for value, count in zip(histogram.values, histogram.counts, strict=True):
             prior = round_share_down(count, total)
             if factor * prior < 1:
-                bounds[value] = BreachBound(prior, factor * prior) if prior else BreachBound.of_odds(factor)
+                bounds[value] = BreachBound(prior, factor * prior) if prior else BreachBound.from_odds(factor)
         if not bounds:
             raise SpecError(
                 f"with a tolerance of {factor} the belief in every value may rise to certainty, so nothing would be "
@@ -302,15 +306,15 @@ class BreachBoundPerValue(PrivacySpec):
         return cls(bounds)
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """The bounds of a file."""
-        return cls.read(given["bounds"])
+        return cls.read(arguments["bounds"])
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
-        briefs = {bound.brief for bound in self.bounds.values()}
-        return f"each {briefs.pop()}" if len(briefs) == 1 else f"{len(self.bounds)} values: a bound each"
+        summaries = {bound.summary for bound in self.bounds.values()}
+        return f"each {summaries.pop()}" if len(summaries) == 1 else f"{len(self.bounds)} values: a bound each"
 
     @property
     def sentence(self) -> str:
@@ -321,12 +325,12 @@ class BreachBoundPerValue(PrivacySpec):
         """Each bound by its value."""
         return {"bounds": {display(value): f"{bound.prior} {bound.posterior}" for value, bound in self.bounds.items()}}
 
-    def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
+    def resolve(self, histogram: Histogram) -> BreachBoundPerValue:
         """Itself, if every bound is for a value of the table."""
-        self.of(histogram.values)
+        self.list_bounds(histogram.values)
         return self
 
-    def lent(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
+    def adapt_to(self, kind: type[AdaptedSpec]) -> AdaptedSpec | None:
         """As one bound for all values: that of the smallest amplification asks for more of every value.
 
         No share has a smaller one than the tolerance itself, which is lent instead: it tells nothing about shares.
@@ -334,27 +338,27 @@ class BreachBoundPerValue(PrivacySpec):
         if isinstance(self, kind):
             return self
         if self.tolerance is None:
-            one = min(self.bounds.values(), key=lambda each: each.amplification)
+            strictest = min(self.bounds.values(), key=lambda bound: bound.amplification)
         else:
-            one = BreachBound.of_odds(self.tolerance)
-        return one if isinstance(one, kind) else None
+            strictest = BreachBound.from_odds(self.tolerance)
+        return strictest if isinstance(strictest, kind) else None
 
-    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+    def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
         """The strictest of the bounds; where they follow shares, the amplification is all that they have in common."""
-        return None if self.tolerance is not None else self.lent(BreachBound)
+        return None if self.tolerance is not None else self.adapt_to(BreachBound)
 
-    def part_limit(self, share: Fraction) -> Fraction | None:
+    def find_part_limit(self, share: Fraction) -> Fraction | None:
         """Bounds for combinations are none for the parts."""
         raise InfeasibleError(
             "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
             "bound with --mechanism uniform or subset, which cover every statement."
         )
 
-    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+    def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """The posterior of each value's bound."""
-        return [Fraction(1) if bound is None else bound.posterior for bound in self.of(values)]
+        return [Fraction(1) if bound is None else bound.posterior for bound in self.list_bounds(values)]
 
-    def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
+    def list_bounds(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
         """The bound of each value of a domain; a value that is no text may be named by its text."""
         return match_to_domain(self.bounds, values, "bound")
 
@@ -369,9 +373,9 @@ class Tolerance(PrivacySpec):
     FLAGS: ClassVar = (
         Flag("--tolerance", "Bounds from shares: belief in a value may rise to R times its share.", metavar="R"),
     )
-    GIVEN_BY: ClassVar = "--tolerance"
-    WANTED: ClassVar = BreachBoundPerValue.WANTED
-    RESOLVED: ClassVar = BreachBoundPerValue
+    FLAGS_TEXT: ClassVar = "--tolerance"
+    REQUIREMENT_TEXT: ClassVar = BreachBoundPerValue.REQUIREMENT_TEXT
+    RESOLVED_KIND: ClassVar = BreachBoundPerValue
 
     factor: Fraction = field()
 
@@ -381,12 +385,12 @@ class Tolerance(PrivacySpec):
             raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
         """The factor."""
-        return cls(given["tolerance"])
+        return cls(arguments["tolerance"])
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Its numbers, in a few words."""
         return f"tolerance {self.factor}"
 
@@ -399,10 +403,10 @@ class Tolerance(PrivacySpec):
         """The factor, exactly."""
         return {"tolerance": str(self.factor)}
 
-    def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
+    def resolve(self, histogram: Histogram) -> BreachBoundPerValue:
         """A bound for each value, from rounded shares."""
         return BreachBoundPerValue.from_tolerance(histogram, self.factor)
 
-    def part_limit(self, share: Fraction) -> Fraction | None:
+    def find_part_limit(self, share: Fraction) -> Fraction | None:
         """Bounds that grow with the share hold for sums of values too; this is the proof for the table at hand."""
         return self.factor * share if self.factor * share < 1 else None

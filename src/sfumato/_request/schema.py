@@ -13,9 +13,9 @@ from typing import Any
 
 from sfumato._core.cell_values import Value, display, to_json
 from sfumato._core.small_text_files import read_csv_lines
-from sfumato._core.suggestions import NEAR, explain_missing_name
+from sfumato._core.suggestions import NAME_SIMILARITY, explain_missing_name
 from sfumato._request.hierarchy import Hierarchy, format_level_name
-from sfumato._request.person_rows import ONE_EACH, OneRow, PersonRows, Surplus
+from sfumato._request.person_rows import ONE_ROW_EACH, OneRow, PersonRows, Surplus
 from sfumato.errors import SchemaError
 
 COMPOUND_MARK = " + "
@@ -50,7 +50,7 @@ class NullPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
+class Ranges:
     """Half-open intervals [a,b) between neighbouring edges; the last one is closed. Edges are kept as written."""
 
     edges: tuple[str, ...]
@@ -58,7 +58,7 @@ class Bins:
     def __post_init__(self) -> None:
         if len(self.edges) in (0, 1):
             raise SchemaError("bins need at least two edges, such as 0,20,40,60.")
-        parsed = self.values
+        parsed = self.parsed_edges
         dates = [edge for edge in parsed if isinstance(edge, datetime.date)]
         if len(dates) not in (0, len(parsed)):
             raise SchemaError("the edges of bins are all numbers or all dates.")
@@ -68,19 +68,19 @@ class Bins:
             raise SchemaError(f"the edges {', '.join(self.edges)} must rise from left to right.")
 
     @classmethod
-    def parse(cls, text: str) -> Bins:
+    def parse(cls, text: str) -> Ranges:
         """Read `0,20,40,60` or `2020-01-01,2021-01-01`."""
         return cls(tuple(edge.strip() for edge in text.split(",")))
 
     @classmethod
-    def of(cls, edges: Bins | str | Sequence[Edge]) -> Bins:
+    def of(cls, edges: Ranges | str | Sequence[Edge]) -> Ranges:
         """Take bins as they are, as text, or as a list of edges."""
-        if isinstance(edges, Bins):
+        if isinstance(edges, Ranges):
             return edges
         return cls.parse(edges) if isinstance(edges, str) else cls(tuple(str(edge) for edge in edges))
 
     @property
-    def values(self) -> tuple[Edge, ...]:
+    def parsed_edges(self) -> tuple[Edge, ...]:
         """The edges as numbers or dates; a date among times is its midnight."""
         parsed = tuple(_parse_edge(edge) for edge in self.edges)
         if not any(isinstance(edge, datetime.datetime) for edge in parsed):
@@ -108,7 +108,7 @@ def _parse_edge(text: str) -> Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedValues:
     """Rare values of a column that are published as one: under a label, or as the missing value."""
 
     values: frozenset[Value]
@@ -125,21 +125,21 @@ class Schema:
 
     roles: Mapping[str, Role]
     domains: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    bins: Mapping[str, Bins] = field(default_factory=dict)
+    ranges: Mapping[str, Ranges] = field(default_factory=dict)
     nulls: NullPolicy = NullPolicy.VALUE
-    confirmed: frozenset[str] = frozenset()
+    confirmed_columns: frozenset[str] = frozenset()
     compound: tuple[str, ...] = ()
     """Sensitive columns that are protected together, as one column of their combinations."""
-    merged: Mapping[str, Merged] = field(default_factory=dict)
-    person_rows: PersonRows = ONE_EACH
+    merged_values: Mapping[str, MergedValues] = field(default_factory=dict)
+    person_rows: PersonRows = ONE_ROW_EACH
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
     """Groups of the values of a column, which are its declared domain."""
     publish_at: Mapping[str, str] = field(default_factory=dict)
     """The level at which a column is published: its groups stand in the place of its values."""
 
     def __post_init__(self) -> None:
-        named = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
-        if other := next((name for name in self.hierarchies if named != [name]), None):
+        sensitive_names = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
+        if other := next((name for name in self.hierarchies if sensitive_names != [name]), None):
             raise SchemaError(
                 f"a hierarchy was given for {other!r}; only a sensitive column that is protected alone can have one."
             )
@@ -151,30 +151,31 @@ class Schema:
                 f"(--hierarchy {lacking}=FILE)."
             )
         levels = [(name, self.hierarchies[name], level) for name, level in self.publish_at.items()]
-        spelt = {
-            name: hierarchy.levels[hierarchy.number(level)]
+        level_names = {
+            name: hierarchy.levels[hierarchy.find_level(level)]
             for name, hierarchy, level in levels
-            if hierarchy.number(level)
+            if hierarchy.find_level(level)
         }
-        object.__setattr__(self, "publish_at", spelt)  # the finest level is that of the values: nothing to do
-        if self.person is None and not self.person_rows.is_plain:
+        object.__setattr__(self, "publish_at", level_names)  # the finest level is that of the values: nothing to do
+        if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
                 "rows of a person are counted and chosen only if a column says whose they are; name it (--person COL)."
             )
-        chosen = self.person_rows.one_row
-        if chosen is not None and chosen.column == self.person:
+        row_choice = self.person_rows.one_row
+        if row_choice is not None and row_choice.column == self.person_column:
             raise SchemaError(
-                f"all rows of a person have the same {chosen.column!r}, so none is the first by it; choose by another "
-                "column, or at random (--one-row random)."
+                f"all rows of a person have the same {row_choice.column!r}, so none is the first by it; choose by "
+                "another column, or at random (--one-row random)."
             )
-        if chosen is not None and self.role(chosen.column or "") is Role.SENSITIVE:
+        if row_choice is not None and self.get_role(row_choice.column or "") is Role.SENSITIVE:
             raise SchemaError(
-                f"which row of a person is published must not follow the sensitive column {chosen.column!r}, because "
-                "that would tell something about it; choose by another column, or at random (--one-row random)."
+                f"which row of a person is published must not follow the sensitive column {row_choice.column!r}, "
+                "because that would tell something about it; choose by another column, or at random (--one-row "
+                "random)."
             )
         if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
             raise SchemaError("a compound is made of at least two different columns, such as disease,drug.")
-        if both := sorted(set(self.domains) & set(self.bins)):
+        if both := sorted(set(self.domains) & set(self.ranges)):
             raise SchemaError(f"column {both[0]!r} has both a domain and bins; its bins are its domain, so give one.")
 
     @classmethod
@@ -190,22 +191,22 @@ class Schema:
         domains: Mapping[str, Sequence[Value] | Path] | None = None,
         hierarchies: Mapping[str, Hierarchy | Path] | None = None,
         publish_at: Mapping[str, str] | None = None,
-        bins: Mapping[str, Bins | str | Sequence[Edge]] | None = None,
+        ranges: Mapping[str, Ranges | str | Sequence[Edge]] | None = None,
         nulls: NullPolicy | str = NullPolicy.VALUE,
         rows_per_person: int = 1,
         surplus: Surplus | str = Surplus.REFUSE,
         one_row: OneRow | str | None = None,
     ) -> Schema:
         """Make a schema from lists of column names; a column with two roles is refused."""
-        together = _list_names(compound)
-        named = [
-            (Role.SENSITIVE, (*_list_names(sensitive), *together)),
+        compound_columns = _list_names(compound)
+        names_by_role = [
+            (Role.SENSITIVE, (*_list_names(sensitive), *compound_columns)),
             (Role.IDENTIFIER, _list_names(identifier)),
             (Role.PERSON, _list_names(person or ())),
             (Role.DROPPED, _list_names(drop)),
         ]
         roles: dict[str, Role] = {}
-        for role, names in named:
+        for role, names in names_by_role:
             for name in names:
                 if roles.setdefault(name, role) is not role:
                     raise SchemaError(
@@ -216,16 +217,16 @@ class Schema:
                 f"column {both[0]!r} has both a domain and a hierarchy, whose first level is its domain; give one."
             )
         read_domains = {name: _read_declared_domain(name, values) for name, values in (domains or {}).items()}
-        read_bins = {name: Bins.of(edges) for name, edges in (bins or {}).items()}
-        chosen = OneRow.parse(one_row) if isinstance(one_row, str) else one_row
+        parsed_ranges = {name: Ranges.of(edges) for name, edges in (ranges or {}).items()}
+        row_choice = OneRow.parse(one_row) if isinstance(one_row, str) else one_row
         return cls(
             roles,
             read_domains,
-            read_bins,
+            parsed_ranges,
             NullPolicy(nulls),
             frozenset(_list_names(keep)),
-            together,
-            person_rows=PersonRows(rows_per_person, Surplus(surplus), chosen),
+            compound_columns,
+            person_rows=PersonRows(rows_per_person, Surplus(surplus), row_choice),
             hierarchies={
                 name: hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.read(hierarchy)
                 for name, hierarchy in (hierarchies or {}).items()
@@ -249,94 +250,103 @@ class Schema:
         return names
 
     @property
-    def together(self) -> tuple[str, ...]:
+    def combined_columns(self) -> tuple[str, ...]:
         """The sensitive columns whose combinations are counted, if there are several."""
         return self.sensitive_columns if len(self.sensitive_columns) > 1 else ()
 
     @property
     def is_independent(self) -> bool:
         """Whether several columns are protected each for itself."""
-        return bool(self.together) and not self.compound
+        return bool(self.combined_columns) and not self.compound
 
     @property
-    def sensitive(self) -> str:
+    def sensitive_name(self) -> str:
         """The name of the one sensitive column, or of all of them together."""
         return COMPOUND_MARK.join(self.sensitive_columns)
 
     @property
     def is_declared(self) -> bool:
         """Whether the domain of what is sensitive is known without looking at the table."""
-        return all(name in self.domains or name in self.bins for name in self.sensitive_columns)
+        return all(name in self.domains or name in self.ranges for name in self.sensitive_columns)
 
-    def published_domain(self, name: str) -> tuple[Value, ...]:
+    def get_published_domain(self, name: str) -> tuple[Value, ...]:
         """The declared values of a column as they are published: themselves, or the groups of a level."""
         level = self.publish_at.get(name)
         hierarchy = self.hierarchies.get(name)
-        return self.domains[name] if level is None or hierarchy is None else hierarchy.groups(hierarchy.number(level))
+        return (
+            self.domains[name]
+            if level is None or hierarchy is None
+            else hierarchy.list_groups(hierarchy.find_level(level))
+        )
 
-    def published_hierarchy(self, name: str) -> Hierarchy | None:
+    def get_published_hierarchy(self, name: str) -> Hierarchy | None:
         """What is published of a hierarchy: all of it, or what lies above the level at which a column is published."""
         hierarchy, level = self.hierarchies.get(name), self.publish_at.get(name)
-        return hierarchy if hierarchy is None or level is None else hierarchy.above(hierarchy.number(level))
+        return hierarchy if hierarchy is None or level is None else hierarchy.start_at(hierarchy.find_level(level))
 
     @property
-    def person(self) -> str | None:
+    def person_column(self) -> str | None:
         """The column that says which person a row is about."""
         return next((name for name, role in self.roles.items() if role is Role.PERSON), None)
 
     @property
-    def people(self) -> tuple[str, PersonRows] | None:
+    def person_settings(self) -> tuple[str, PersonRows] | None:
         """The column that says whose row it is, and how many rows a person may have; None where nothing says so."""
-        return None if self.person is None else (self.person, self.person_rows)
+        return None if self.person_column is None else (self.person_column, self.person_rows)
 
     @property
     def identifiers(self) -> tuple[str, ...]:
         """The columns that name people."""
         return tuple(name for name, role in self.roles.items() if role is Role.IDENTIFIER)
 
-    def role(self, column: str) -> Role:
+    def get_role(self, column: str) -> Role:
         """The role of a column; public unless it was named."""
         return self.roles.get(column, Role.PUBLIC)
 
-    def published(self, columns: Iterable[str]) -> tuple[str, ...]:
+    def select_published(self, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns that appear in the release, in the order of the table."""
-        return tuple(name for name in columns if self.role(name) in (Role.PUBLIC, Role.SENSITIVE))
+        return tuple(name for name in columns if self.get_role(name) in (Role.PUBLIC, Role.SENSITIVE))
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Refuse repeated or empty column names, and names that the table does not have."""
         repeated = sorted({name for name in columns if columns.count(name) > 1})
         if repeated:
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
-        published = self.published(columns)
+        published = self.select_published(columns)
         if "" in published:
             raise SchemaError("a column of the table has no name; give it one, or leave it out (--drop '').")
-        if cut := next((name for name in published if "\0" in name), None):
-            raise SchemaError(f"the name of column {cut!r} holds a zero, at which readers end it; rename or drop it.")
+        if truncated_name := next((name for name in published if "\0" in name), None):
+            raise SchemaError(
+                f"the name of column {truncated_name!r} holds a zero, at which readers end it; rename or drop it."
+            )
         # SQL does not tell capital letters from small ones: a question about one would be answered from the other.
         lowered = [name.lower() for name in published]
-        if alike := [name for name in published if lowered.count(name.lower()) > 1]:
+        if similar_names := [name for name in published if lowered.count(name.lower()) > 1]:
             raise SchemaError(
-                f"columns {alike[0]!r} and {alike[1]!r} differ only by capital letters; rename or drop one of them."
+                f"columns {similar_names[0]!r} and {similar_names[1]!r} differ only by capital letters; rename or "
+                "drop one of them."
             )
-        chosen = self.person_rows.one_row
-        ordering = () if chosen is None or chosen.column is None else (chosen.column,)
-        for name in (*self.roles, *self.domains, *self.bins, *self.confirmed, *ordering):
+        row_choice = self.person_rows.one_row
+        order_columns = () if row_choice is None or row_choice.column is None else (row_choice.column,)
+        for name in (*self.roles, *self.domains, *self.ranges, *self.confirmed_columns, *order_columns):
             if name not in columns:
                 raise SchemaError(explain_missing_column(name, columns))
-        if self.together and self.sensitive.lower() in lowered:
+        if self.combined_columns and self.sensitive_name.lower() in lowered:
             raise SchemaError(
-                f"the table has a column {self.sensitive!r}, the name of what is sensitive together; rename it."
+                f"the table has a column {self.sensitive_name!r}, the name of what is sensitive together; rename it."
             )
-        hierarchies = {name: self.published_hierarchy(name) for name in self.hierarchies}
+        hierarchies = {name: self.get_published_hierarchy(name) for name in self.hierarchies}
         levels = [
             format_level_name(name, level)
             for name, hierarchy in hierarchies.items()
             if hierarchy
             for level in hierarchy.levels
         ]
-        if taken := next((level for level in levels if level.lower() in lowered), None):
-            raise SchemaError(f"the table has a column {taken!r}, the name of a level of the hierarchy; rename one.")
-        if not any(self.role(name) is Role.PUBLIC for name in columns):
+        if taken_name := next((level for level in levels if level.lower() in lowered), None):
+            raise SchemaError(
+                f"the table has a column {taken_name!r}, the name of a level of the hierarchy; rename one."
+            )
+        if not any(self.get_role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")
 
     def check_missing(self, texts: Sequence[str]) -> None:
@@ -344,8 +354,8 @@ class Schema:
         if isinstance(texts, str):
             raise SchemaError(f"give a list of the texts that stand for a missing value, such as [{texts!r}].")
         for name, values in self.domains.items():
-            named = {display(value) for value in values if value is not None}
-            if both := next((text for text in texts if text in named), None):
+            domain_texts = {display(value) for value in values if value is not None}
+            if both := next((text for text in texts if text in domain_texts), None):
                 raise SchemaError(
                     f"{both!r} is said to stand for a missing value, and the domain of {name!r} has it as a value; "
                     "take it out of one of the two."
@@ -354,7 +364,7 @@ class Schema:
 
 def explain_missing_column(name: str, columns: Iterable[str], opening: str = "the table has no column") -> str:
     """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
-    return explain_missing_name(name, list(columns), opening, most=NAMED_COLUMNS, near=NEAR)
+    return explain_missing_name(name, list(columns), opening, most=NAMED_COLUMNS, similarity=NAME_SIMILARITY)
 
 
 def _list_names(names: str | Iterable[str]) -> tuple[str, ...]:
@@ -374,12 +384,12 @@ def read_domain(path: Path) -> tuple[str | None, ...]:
 
     A first line that says `value` is a header.
     """
-    unlike = f"the domain file {str(path)!r} cannot be read; check its quotes."
-    rows = read_csv_lines(path, SchemaError, unlike, "the domain file", is_list=True)
-    if wide := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
+    format_message = f"the domain file {str(path)!r} cannot be read; check its quotes."
+    rows = read_csv_lines(path, SchemaError, format_message, "the domain file", is_list=True)
+    if wide_line := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
         raise SchemaError(
-            f"line {wide} of the domain file {str(path)!r} has several fields; write one value a line, in quotes if it "
-            "holds a comma."
+            f"line {wide_line} of the domain file {str(path)!r} has several fields; write one value a line, in quotes "
+            "if it holds a comma."
         )
     values = tuple(row[0] if row and row[0] else None for row in rows)
     return values[1:] if values and (values[0] or "").lower() == "value" else values

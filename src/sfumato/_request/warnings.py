@@ -9,10 +9,10 @@ from typing import Any
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import NoticeError, SpecError
 
-Figure = int | float | str
+NoticeNumber = int | float | str
 """A number of a notice; a rational is a text."""
 
-CODES = (
+NOTICE_CODES = (
     "records-left-out",
     "persons-unchecked",
     "rows-chosen",
@@ -44,7 +44,7 @@ class Notice:
     sentence: str
     column: str | None = None
     """The column it is about, if it is about one."""
-    numbers: Mapping[str, Figure] = field(default_factory=dict, hash=False)
+    numbers: Mapping[str, NoticeNumber] = field(default_factory=dict, hash=False)
     """The numbers of the sentence by their names."""
 
     def __post_init__(self) -> None:
@@ -72,9 +72,13 @@ def check_codes(codes: Iterable[str], known_codes: Collection[str]) -> None:
         raise SpecError(f"no notice has the code {unknown!r}; there are {', '.join(known_codes)}.")
 
 
-def check_notices(notices: Iterable[Notice], stopping: Collection[str]) -> None:
+def check_notices(notices: Iterable[Notice], stop_codes: Collection[str]) -> None:
     """Stop where notices came up that must not."""
-    if met := [notice for notice in notices if notice.code in stopping]:
-        named = ", ".join(f"{notice.code} ({notice.column!r})" if notice.column else notice.code for notice in met)
-        one = "this notice came up, which was" if len(met) == 1 else "these notices came up, which were"
-        raise NoticeError(f"{one} to stop everything: {named}; nothing was written.", met)
+    if stopping_notices := [notice for notice in notices if notice.code in stop_codes]:
+        notice_list = ", ".join(
+            f"{notice.code} ({notice.column!r})" if notice.column else notice.code for notice in stopping_notices
+        )
+        opening = (
+            "this notice came up, which was" if len(stopping_notices) == 1 else "these notices came up, which were"
+        )
+        raise NoticeError(f"{opening} to stop everything: {notice_list}; nothing was written.", stopping_notices)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.arrays import Codes, Counts
-from sfumato._core.cell_values import field_type, simplify_type
+from sfumato._core.cell_values import find_field_type, simplify_type
 from sfumato._core.object_store import Address
 from sfumato._core.ordered_threads import read_ahead
 from sfumato._engines.engine import BATCH_ROWS, Progress
@@ -25,7 +25,7 @@ from sfumato._readers.sources import Source
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import MANIFEST, Manifest
 from sfumato._release.manifest_reader import LARGEST_MANIFEST
-from sfumato._release.release_folder import read_folder, release_folder, unpack
+from sfumato._release.release_folder import find_release_folder, read_folder, unpack
 from sfumato._release.store_upload import fetch_release
 from sfumato.errors import SourceError
 
@@ -61,14 +61,14 @@ class CodedValues:
 
 def can_be_coded(kind: pa.DataType) -> bool:
     """Whether values of a type can be told apart and put in order; those of a list cannot."""
-    is_named = field_type(kind) is not None or pa.types.is_null(kind)
+    is_named = find_field_type(kind) is not None or pa.types.is_null(kind)
     return is_named or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind)
 
 
 def read_coded_columns(source: Source, names: Sequence[str], progress: Progress) -> dict[str, CodedValues]:
     """Read some columns of a table; all of them at once, as codes where the source has them so."""
     batches, rows = [], 0
-    for batch in read_ahead(source.batches(names, BATCH_ROWS)):
+    for batch in read_ahead(source.read_batches(names, BATCH_ROWS)):
         batches.append(batch)
         rows += batch.num_rows
         progress("reading", rows, source.rows)
@@ -127,10 +127,10 @@ def open_containing_release(table: Any) -> Iterator[tuple[Path, Manifest] | None
     if address is not None or not path.exists():
         yield None
         return
-    folder = release_folder(path) if path.is_dir() else path.parent
+    folder = find_release_folder(path) if path.is_dir() else path.parent
     manifest = read_folder(folder) if _is_release(folder) else None
-    is_meant = manifest is not None and (path.is_dir() or path.name in manifest.tables)
-    yield (folder, manifest) if manifest is not None and is_meant else None
+    is_part = manifest is not None and (path.is_dir() or path.name in manifest.tables)
+    yield (folder, manifest) if manifest is not None and is_part else None
 
 
 def _is_release(folder: Path) -> bool:
@@ -138,7 +138,7 @@ def _is_release(folder: Path) -> bool:
     try:
         if not path.is_file() or path.stat().st_size > LARGEST_MANIFEST:
             return False
-        written = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(written, dict) and "sfumato" in written
+    return isinstance(content, dict) and "sfumato" in content

@@ -13,26 +13,26 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.cell_values import field_type, simplify_type
+from sfumato._core.cell_values import find_field_type, simplify_type
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._planning.plan_file import PlanFile
 from sfumato._profile.batch_preparation import Preparation
 from sfumato._profile.declared_domains import list_groups, make_typed_domain
-from sfumato._profile.persons import Grouping
+from sfumato._profile.persons import PersonGrouping
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import decode_dictionary
-from sfumato._release.manifest_entries import read_merged, read_missing, read_published_at
+from sfumato._release.manifest_entries import read_merged, read_missing, read_published_levels
 from sfumato._release.manifest_reader import load_json
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.person_rows import Persons
-from sfumato._request.schema import Bins, NullPolicy, Role, Schema
+from sfumato._request.person_rows import PersonCheck
+from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
 from sfumato._verify.file_checks import PERSONS, verify_folder
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.reference_distributions import read as read_law
+from sfumato._verify.reference_distributions import read_reference
 from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.row_order import check_order
 from sfumato._verify.verification import Check, Verification
@@ -46,7 +46,7 @@ def verify(
     release: str | Path,
     original: Any = None,
     *,
-    read: ReadOptions = AS_USUAL,
+    read: ReadOptions = DEFAULT_READ_OPTIONS,
     plan_file: str | Path | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
 ) -> Verification:
@@ -63,88 +63,92 @@ def verify(
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     file_verification = verify_folder(folder)
-    is_intact = file_verification.checks[0].passed  # the files come first, and without them there is nothing to compare
+    is_intact = file_verification.checks[
+        0
+    ].has_passed  # the files come first, and without them there is nothing to compare
     if original is None or not is_intact:
         return file_verification
     with open_original(folder, original, plan_file, read=read) as rows:
-        groups = match_hierarchy_groups(rows.written, hierarchies or {})
-        compared = verify_original(folder, rows, groups)
-        return Verification((*file_verification.checks, *rows.checks, *compared.checks))
+        groups = match_hierarchy_groups(rows.view, hierarchies or {})
+        original_verification = verify_original(folder, rows, groups)
+        return Verification((*file_verification.checks, *rows.checks, *original_verification.checks))
 
 
 @dataclass(frozen=True)
 class OriginalRows:
     """The rows of a table that were published, as the table has them."""
 
-    law: ReferenceDistribution
-    written: Written
+    reference: ReferenceDistribution
+    view: ManifestView
     """What the release says."""
     source: Source
     checks: tuple[Check, ...]
     """Of the persons, where the plan file tells them."""
     table_rows: int | None
     """How many rows the table has, if that is known without reading it."""
-    private: Path
+    private_folder: Path
     """A folder for what does not fit into memory."""
 
 
 @contextmanager
 def open_original(
-    folder: Path, original: Any, plan_file: str | Path | None, *, read: ReadOptions = AS_USUAL
+    folder: Path, original: Any, plan_file: str | Path | None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> Iterator[OriginalRows]:
     """Open the table that a release was made from, for as long as it is looked at."""
-    law, written = read_law(load_json(folder))
+    reference, view = read_reference(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        private = Path(name)
-        text, missing = (*read.text, *list_text_columns(written)), read_missing(written.ours)
-        table = open_source(original, private / "spool", read=replace(read, text=text, missing=missing))
-        source, checks = _select_published_rows(written, table, private, plan_file)
-        yield OriginalRows(law, written, source, tuple(checks), table.rows, private)
+        private_folder = Path(name)
+        text, missing = (*read.text, *list_text_columns(view)), read_missing(view.sfumato_json)
+        table = open_source(original, private_folder / "spool", read=replace(read, text=text, missing=missing))
+        source, checks = _select_published_rows(view, table, private_folder, plan_file)
+        yield OriginalRows(reference, view, source, tuple(checks), table.rows, private_folder)
 
 
 def _select_published_rows(
-    written: Written, source: Source, private: Path, plan_file: str | Path | None
+    view: ManifestView, source: Source, private_folder: Path, plan_file: str | Path | None
 ) -> tuple[Source, list[Check]]:
     """The rows of the original that were published, with a check of the persons where the plan file tells them."""
-    persons, plan = written.persons, None if plan_file is None else PlanFile.read(Path(plan_file))
-    if plan is not None and plan.fingerprint != source.fingerprint():
+    persons, plan = view.persons, None if plan_file is None else PlanFile.read(Path(plan_file))
+    if plan is not None and plan.fingerprint != source.compute_fingerprint():
         raise ReleaseFormatError(
             "the plan file belongs to another table than this one, or the table has changed since; name the table that "
             "was published, and its plan file."
         )
     if persons is None:
         return source, []
-    if plan is None and not persons.chooses:
+    if plan is None and not persons.is_selective:
         return source, []  # which column tells persons apart is not published, and was checked when it was
     if plan is None:
         raise SpecError(
             "which rows of each person were published is decided by the key of the release; give its plan file "
             "(--plan-file), so that the same rows are compared."
         )
-    if plan.persons is None:
+    if plan.person_settings is None:
         return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
-    column, rows = plan.persons
-    chosen, left_out = Grouping(LocalEngine(), source, column, private).checked(rows, plan.table_draws)
-    is_same = Persons.of(rows, left_out, written.public) == persons
+    column, rows = plan.person_settings
+    published_rows, left_out = PersonGrouping(LocalEngine(), source, column, private_folder).select_rows(
+        rows, plan.table_draws
+    )
+    is_same = PersonCheck.of(rows, left_out, view.public_names) == persons
     sentence = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
     verdict = "as the release says." if is_same else "which is not how the release says; is this its plan file?"
-    return chosen, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
+    return published_rows, [Check(PERSONS, is_same, f"{sentence}, {verdict}")]
 
 
 Groups = Mapping[str, tuple[pa.Array, pa.Array]]
 """For a column that was published at a level: the values of the original, and the group of each."""
 
 
-def match_hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
+def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
     """What is in the place of which values, by hierarchies that are those of the release, in any order of their lines.
 
     Those of a release of values are compared as well, and change nothing.
     """
-    levels, published = read_published_at(written.ours), written.ours.get("hierarchies", {})
-    if lacking := next((name for name in levels if name not in hierarchies), None):
+    levels, published = read_published_levels(view.sfumato_json), view.sfumato_json.get("hierarchies", {})
+    if missing_column := next((name for name in levels if name not in hierarchies), None):
         raise SpecError(
-            f"the release has groups in the place of {lacking!r}; give the hierarchy that tells which is whose "
-            f"(--hierarchy {lacking}=FILE)."
+            f"the release has groups in the place of {missing_column!r}; give the hierarchy that tells which is whose "
+            f"(--hierarchy {missing_column}=FILE)."
         )
     groups_by_column = {}
     for name, hierarchy_source in hierarchies.items():
@@ -152,16 +156,16 @@ def match_hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy
             raise SpecError(f"the release has no hierarchy of {name!r}; leave --hierarchy {name}=FILE out.")
         hierarchy = (
             hierarchy_source if isinstance(hierarchy_source, Hierarchy) else Hierarchy.read(hierarchy_source)
-        ).missing_last
+        ).canonical_hierarchy
         domain = make_typed_domain(
-            name, hierarchy.domain, is_text=name not in levels and written.naming.types == ("string",)
+            name, hierarchy.domain, is_text=name not in levels and view.naming.types == ("string",)
         )
-        number = hierarchy.number(levels[name]) if name in levels else 0
-        typed = hierarchy.with_values([*domain.to_pylist(), None][: len(hierarchy.paths)])
-        if set(typed.groups(number)) - {None} != set(written.domain) - {None}:
+        number = hierarchy.find_level(levels[name]) if name in levels else 0
+        typed_hierarchy = hierarchy.replace_values([*domain.to_pylist(), None][: len(hierarchy.paths)])
+        if set(typed_hierarchy.list_groups(number)) - {None} != set(view.domain) - {None}:
             group_label = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
             raise SpecError(f"the hierarchy has other {group_label} than the release; name its own.")
-        above = typed.above(number)
+        above = typed_hierarchy.start_at(number)
         if _parse_hierarchy(None if above is None else above.to_json()) != _parse_hierarchy(published.get(name)):
             raise SpecError(f"the hierarchy has other levels or groups of {name!r} than the release; name its own.")
         if name in levels:
@@ -176,15 +180,17 @@ def _parse_hierarchy(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], se
 
 def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verification:
     """Check a release against the table it was made from; what does not fit into memory goes into a private folder."""
-    law, written = rows.law, rows.written
+    reference, view = rows.reference, rows.view
     try:
-        with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(rows.private)}) as connection:
-            _load(connection, folder, written, rows.source, groups)
+        with duckdb.connect(
+            config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(rows.private_folder)}
+        ) as connection:
+            _load_tables(connection, folder, view, rows.source, groups)
             checks = (
-                _check_public(connection, written),
-                check_order(connection, folder, written),
-                law.draws(connection, written),
-                law.posteriors(connection, written),
+                _check_public(connection, view),
+                check_order(connection, folder, view),
+                reference.check_draws(connection, view),
+                reference.check_posteriors(connection, view),
             )
     except (KeyError, TypeError, ValueError, duckdb.Error) as error:
         if isinstance(error, SfumatoError):
@@ -193,76 +199,78 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
     return Verification(checks)
 
 
-def make_original_schema(written: Written, columns: Sequence[str]) -> Schema:
+def make_original_schema(view: ManifestView, columns: Sequence[str]) -> Schema:
     """The schema under which the original was published, as far as the manifest tells."""
-    ours, sensitive = written.ours, written.names
-    published = [*written.public, *sensitive]
-    if lacking := sorted(set(published) - set(columns)):
-        raise ReleaseFormatError(f"the table is not the original of this release: it has no column {lacking[0]!r}.")
+    sfumato_json, sensitive = view.sfumato_json, view.sensitive_names
+    published = [*view.public_names, *sensitive]
+    if missing_columns := sorted(set(published) - set(columns)):
+        raise ReleaseFormatError(
+            f"the table is not the original of this release: it has no column {missing_columns[0]!r}."
+        )
     roles = {name: Role.DROPPED for name in columns if name not in published}
     roles |= dict.fromkeys(sensitive, Role.SENSITIVE)
-    bins = {name: Bins(tuple(edges)) for name, edges in ours["bins"].items()}
-    compound = sensitive if len(sensitive) > 1 and "domains" not in ours["design"] else ()
-    nulls = NullPolicy(ours["nulls"])
-    return Schema(roles, bins=bins, nulls=nulls, compound=compound, merged=read_merged(ours))
+    bins = {name: Ranges(tuple(edges)) for name, edges in sfumato_json["bins"].items()}
+    compound = sensitive if len(sensitive) > 1 and "domains" not in sfumato_json["design"] else ()
+    nulls = NullPolicy(sfumato_json["nulls"])
+    return Schema(roles, ranges=bins, nulls=nulls, compound=compound, merged_values=read_merged(sfumato_json))
 
 
-def list_text_columns(written: Written) -> list[str]:
+def list_text_columns(view: ManifestView) -> list[str]:
     """The columns that a CSV original is read as text for: texts, and what is sensitive, whose type is its domain's."""
-    texts = [name for name, kind in written.fields.items() if kind == "string"]
-    return [name for name in (*texts, *written.names) if name not in written.ours["bins"]]
+    texts = [name for name, kind in view.column_types.items() if kind == "string"]
+    return [name for name in (*texts, *view.sensitive_names) if name not in view.sfumato_json["bins"]]
 
 
-def find_released_types(folder: Path, written: Written, source: pa.Schema) -> dict[str, pa.Array]:
+def find_released_types(folder: Path, view: ManifestView, source: pa.Schema) -> dict[str, pa.Array]:
     """What is sensitive as the domain of the release has it, and public columns whose type is another than there."""
     column_types = {}
-    for number, name in enumerate(written.names):
-        if name not in written.ours["bins"]:
-            column_types[name] = written.naming.part(number).drop_null().unique()
-    published = pq.read_schema(folder / written.records[0])
-    for name in written.public:
+    for number, name in enumerate(view.sensitive_names):
+        if name not in view.sfumato_json["bins"]:
+            column_types[name] = view.naming.make_part_domain(number).drop_null().unique()
+    published = pq.read_schema(folder / view.record_files[0])
+    for name in view.public_names:
         kind = simplify_type(published.field(name).type)
-        if name not in written.ours["bins"] and field_type(kind) != field_type(source.field(name).type):
+        if name not in view.sfumato_json["bins"] and find_field_type(kind) != find_field_type(source.field(name).type):
             column_types[name] = pa.array([], type=kind)
     return {name: domain for name, domain in column_types.items() if not pa.types.is_null(domain.type)}
 
 
 def prepare_rows(
-    folder: Path, written: Written, source: Source, groups: Groups
+    folder: Path, view: ManifestView, source: Source, groups: Groups
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The rows of the original as they were published, but for what is sensitive, which is true: types and batches."""
-    schema = make_original_schema(written, source.schema.names)
-    names = (*written.public, *written.names)
+    schema = make_original_schema(view, source.schema.names)
+    names = (*view.public_names, *view.sensitive_names)
     domains = {
-        **find_released_types(folder, written, source.schema),
+        **find_released_types(folder, view, source.schema),
         **{name: group_pair[0] for name, group_pair in groups.items()},
     }
     preparation = Preparation(schema, names, domains, {name: group_pair[1] for name, group_pair in groups.items()})
-    prepared = preparation.types(source.schema)
+    prepared = preparation.derive_types(source.schema)
     types = pa.schema([prepared.field(name) for name in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in source.batches(names, BATCH_ROWS):
+        for batch in source.read_batches(names, BATCH_ROWS):
             columns = [decode_dictionary(column) for column in preparation(batch).columns]
             yield pa.RecordBatch.from_arrays(columns, schema=types)
 
     return types, batches()
 
 
-def _load(connection: Connection, folder: Path, written: Written, source: Source, groups: Groups) -> None:
+def _load_tables(connection: Connection, folder: Path, written: ManifestView, source: Source, groups: Groups) -> None:
     """Bring the prepared original into DuckDB, which spills to disk where it is large."""
     connection.register("stream", pa.RecordBatchReader.from_batches(*prepare_rows(folder, written, source, groups)))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
-    for view, files in zip(("release", "beside"), (written.records, written.shown.FILES[1:]), strict=True):
+    for view_name, files in zip(("release", "beside"), (written.record_files, written.encoding.FILES[1:]), strict=True):
         if files:
-            connection.read_parquet([str(folder / file) for file in files]).create_view(view)
+            connection.read_parquet([str(folder / file) for file in files]).create_view(view_name)
 
 
-def _check_public(connection: Connection, written: Written) -> Check:
-    columns = ", ".join(written.public_columns)
+def _check_public(connection: Connection, view: ManifestView) -> Check:
+    columns = ", ".join(view.quoted_public_names)
     rows = connection.execute("SELECT (SELECT COUNT(*) FROM original), (SELECT COUNT(*) FROM release)").fetchall()[0]
-    counted = f"SELECT {columns}, COUNT(*) FROM {{}} GROUP BY ALL"
-    sql = f"SELECT COUNT(*) FROM ({counted.format('original')} EXCEPT {counted.format('release')})"
+    counts_sql = f"SELECT {columns}, COUNT(*) FROM {{}} GROUP BY ALL"
+    sql = f"SELECT COUNT(*) FROM ({counts_sql.format('original')} EXCEPT {counts_sql.format('release')})"
     differing = connection.execute(sql).fetchall()[0][0]
     if rows[0] != rows[1] or differing:
         return Check("public columns", False, "the public columns are not those of the original.")

@@ -19,8 +19,8 @@ from sfumato._core.ordered_threads import map_in_order, read_ahead
 from sfumato._records import Naming, RecordEncoding
 from sfumato._records.sql_quoting import quote_name
 from sfumato._release.manifest import KNOWN_FILES
-from sfumato._release.manifest_reader import record_resources
-from sfumato._request.person_rows import Persons
+from sfumato._release.manifest_reader import list_record_resources
+from sfumato._request.person_rows import PersonCheck
 from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
@@ -34,16 +34,16 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class ManifestView:
     """A manifest as JSON, and what a record of its release shows."""
 
     json: Mapping[str, Any]
-    shown: RecordEncoding
-    hidden: frozenset[str] = frozenset()
+    encoding: RecordEncoding
+    hidden_columns: frozenset[str] = frozenset()
     """Columns of the records that are left out of account."""
 
     @property
-    def ours(self) -> Mapping[str, Any]:
+    def sfumato_json(self) -> Mapping[str, Any]:
         """What sfumato adds to a Data Package."""
         section: Mapping[str, Any] = self.json["sfumato"]
         return section
@@ -51,31 +51,31 @@ class Written:
     @property
     def design(self) -> Mapping[str, Any]:
         """The design, with rationals as they are written."""
-        design_json: Mapping[str, Any] = self.ours["design"]
+        design_json: Mapping[str, Any] = self.sfumato_json["design"]
         return design_json
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def sensitive_names(self) -> tuple[str, ...]:
         """The names of the sensitive columns; format 1 had one."""
-        sensitive_names = self.ours["sensitive"]
-        return (sensitive_names,) if isinstance(sensitive_names, str) else tuple(sensitive_names)
+        names_json = self.sfumato_json["sensitive"]
+        return (names_json,) if isinstance(names_json, str) else tuple(names_json)
 
     @cached_property
-    def persons(self) -> Persons | None:
+    def persons(self) -> PersonCheck | None:
         """How persons were checked; formats 1 and 2 do not say."""
-        persons_json = self.ours.get("persons")
-        return None if persons_json is None else Persons.from_json(persons_json)
+        persons_json = self.sfumato_json.get("persons")
+        return None if persons_json is None else PersonCheck.from_json(persons_json)
 
     @cached_property
-    def fields(self) -> Mapping[str, str]:
+    def column_types(self) -> Mapping[str, str]:
         """The types of the columns of the records, by their names."""
-        fields = self.resource(self.records[0])["schema"]["fields"]
-        return {column["name"]: column["type"] for column in fields if column["name"] not in self.hidden}
+        fields = self.find_resource(self.record_files[0])["schema"]["fields"]
+        return {column["name"]: column["type"] for column in fields if column["name"] not in self.hidden_columns}
 
     @cached_property
     def domain(self) -> tuple[Value, ...]:
         """The domain of what is sensitive."""
-        types = self.ours.get("types") or [self.fields[name] for name in self.names]
+        types = self.sfumato_json.get("types") or [self.column_types[name] for name in self.sensitive_names]
         if "domains" not in self.design:
             return values_from_json(self.design["domain"], types)
         # Columns that are protected each for itself: all their combinations.
@@ -88,42 +88,42 @@ class Written:
     @cached_property
     def naming(self) -> Naming:
         """What the columns that show something are called."""
-        types = tuple(self.ours.get("types") or [self.fields[name] for name in self.names])
-        return Naming(self.names, self.domain, types, self.ours.get("cell_column"))
+        types = tuple(self.sfumato_json.get("types") or [self.column_types[name] for name in self.sensitive_names])
+        return Naming(self.sensitive_names, self.domain, types, self.sfumato_json.get("cell_column"))
 
     @cached_property
-    def shown_names(self) -> tuple[str, ...]:
+    def published_names(self) -> tuple[str, ...]:
         """The columns of the records that show something about what is sensitive."""
-        return self.shown.names(self.naming)
+        return self.encoding.list_column_names(self.naming)
 
     @cached_property
-    def public(self) -> list[str]:
+    def public_names(self) -> list[str]:
         """The names of the public columns."""
-        return [name for name in self.fields if name not in self.shown_names]
+        return [name for name in self.column_types if name not in self.published_names]
 
     @property
-    def public_columns(self) -> list[str]:
+    def quoted_public_names(self) -> list[str]:
         """The public columns, quoted for SQL."""
-        return [quote_name(name) for name in self.public]
+        return [quote_name(name) for name in self.public_names]
 
     @cached_property
-    def tables(self) -> tuple[str, ...]:
+    def table_files(self) -> tuple[str, ...]:
         """The Parquet files of the release."""
-        listed = {str(resource["path"]) for resource in self.json["resources"]}
-        others = [name for name in KNOWN_FILES if name in listed and name.endswith(".parquet")]
-        return tuple(dict.fromkeys((*self.records, *others)))
+        listed_files = {str(resource["path"]) for resource in self.json["resources"]}
+        others = [name for name in KNOWN_FILES if name in listed_files and name.endswith(".parquet")]
+        return tuple(dict.fromkeys((*self.record_files, *others)))
 
     @cached_property
-    def records(self) -> tuple[str, ...]:
+    def record_files(self) -> tuple[str, ...]:
         """The files of the records: as many as are listed."""
-        return tuple(str(resource["path"]) for resource in record_resources(self.json))
+        return tuple(str(resource["path"]) for resource in list_record_resources(self.json))
 
-    def resource(self, name: str) -> Mapping[str, Any]:
+    def find_resource(self, name: str) -> Mapping[str, Any]:
         """The description of one file."""
         entry: Mapping[str, Any] = {resource["path"]: resource for resource in self.json["resources"]}[name]
         return entry
 
-    def by_column(self) -> list[Written]:
+    def split_by_column(self) -> list[ManifestView]:
         """Columns that are protected each for itself, as one manifest for each of them.
 
         The other sensitive columns are left out of each: they are not public.
@@ -131,36 +131,49 @@ class Written:
         if "domains" not in self.design:
             return [self]
         column_entries = []
-        for name, kind, domain in zip(self.names, self.ours["types"], self.design["domains"], strict=True):
+        for name, kind, domain in zip(
+            self.sensitive_names, self.sfumato_json["types"], self.design["domains"], strict=True
+        ):
             design = {key: value for key, value in self.design.items() if key != "domains"}
-            alone = {**self.ours, "sensitive": [name], "types": [kind], "design": {**design, "domain": domain}}
+            column_json = {
+                **self.sfumato_json,
+                "sensitive": [name],
+                "types": [kind],
+                "design": {**design, "domain": domain},
+            }
             column_entries.append(
-                replace(self, json={**self.json, "sfumato": alone}, hidden=frozenset(self.names) - frozenset({name}))
+                replace(
+                    self,
+                    json={**self.json, "sfumato": column_json},
+                    hidden_columns=frozenset(self.sensitive_names) - frozenset({name}),
+                )
             )
         return column_entries
 
-    def batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
         """Some columns of the records, or of another table, group by group; texts by dictionaries, quick to count.
 
         The next ones are read while some are looked at.
         """
-        return read_ahead(self._batches(folder, columns, table))
+        return read_ahead(self._iter_batches(folder, columns, table))
 
-    def _batches(self, folder: Path, columns: Sequence[str], table: str | None) -> Iterator[pa.RecordBatch]:
-        for path in [folder / name for name in (self.records if table is None else [table])]:
+    def _iter_batches(self, folder: Path, columns: Sequence[str], table: str | None) -> Iterator[pa.RecordBatch]:
+        for path in [folder / name for name in (self.record_files if table is None else [table])]:
             with pq.ParquetFile(path) as file:
                 strings = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
             with pq.ParquetFile(path, read_dictionary=strings) as file:
                 for group in range(file.num_row_groups):
                     yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(columns))
 
-    def worked(
+    def map_batches(
         self, work: Callable[[pa.RecordBatch], Result], folder: Path, columns: Sequence[str]
     ) -> Iterator[Result]:
         """What becomes of each of these batches; several are worked on at once."""
         with ThreadPoolExecutor(THREADS) as pool:
-            yield from map_in_order(pool, THREADS, work, self.batches(folder, columns))
+            yield from map_in_order(pool, THREADS, work, self.read_batches(folder, columns))
 
-    def outside(self, name: str) -> Check:
+    def fail_outside_domain(self, name: str) -> Check:
         """A check fails because the original holds what the release cannot have been made from."""
-        return Check(name, False, f"the original holds a {self.naming.together!r} outside the domain of the release.")
+        return Check(
+            name, False, f"the original holds a {self.naming.joined_name!r} outside the domain of the release."
+        )

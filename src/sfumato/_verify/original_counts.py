@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato._core.arrays import Floats
 from sfumato._records.sql_quoting import quote_name
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -26,50 +26,48 @@ WHOLE = "NULL"
 """The grouping that puts all records into one group, whose value is missing."""
 
 
-def list_coarse_columns(connection: Connection, written: Written) -> list[str]:
+def list_coarse_columns(connection: Connection, view: ManifestView) -> list[str]:
     """The public columns of few values, as texts: times with a zone or in nanoseconds are nothing to Python."""
-    columns = written.public_columns
+    columns = view.quoted_public_names
     counts = ", ".join(f"APPROX_COUNT_DISTINCT({column})" for column in columns)
     sizes = connection.execute(f"SELECT {counts} FROM original").fetchall()[0]
     return [f"CAST({column} AS VARCHAR)" for column, size in zip(columns, sizes, strict=True) if size <= MOST_GROUPS]
 
 
-def count_true_values(connection: Connection, written: Written, group: str) -> dict[Any, Floats] | None:
+def count_true_values(connection: Connection, view: ManifestView, group: str) -> dict[Any, Floats] | None:
     """For each value of a grouping, how many records of the original hold each place of the domain.
 
     None if a record holds what is not in the domain.
     """
-    cells = _count_by_place(connection, written, "original", group, "0")
+    cells = _count_by_place(connection, view, "original", group, "0")
     if any(place is None for _, _, place, _ in cells):
         return None
-    return {key: counts[0] for key, counts in _arrange_by_sub_table(cells, len(written.domain)).items()}
+    return {key: counts[0] for key, counts in _arrange_by_sub_table(cells, len(view.domain)).items()}
 
 
-def count_original_values(connection: Connection, written: Written) -> list[int] | None:
+def count_original_values(connection: Connection, view: ManifestView) -> list[int] | None:
     """How many records of the original hold each place of the domain; None if one holds what is not in it."""
-    value_counts = count_true_values(connection, written, WHOLE)
+    value_counts = count_true_values(connection, view, WHOLE)
     return (
-        None
-        if value_counts is None
-        else [int(count) for count in value_counts.get(None, np.zeros(len(written.domain)))]
+        None if value_counts is None else [int(count) for count in value_counts.get(None, np.zeros(len(view.domain)))]
     )
 
 
 def match_values(
-    connection: Connection, written: Written, transition: Floats, largest: int = LARGEST_GROUP
+    connection: Connection, view: ManifestView, transition: Floats, largest: int = LARGEST_GROUP
 ) -> tuple[int, float, float, float]:
     """Match records with the original by all their public columns together, in small groups.
 
     Returns how many there are, how often a published value meets an equal true one of its group, and the mean and
     variance of that if values are published as `transition` says.
     """
-    register_domain(connection, written)
+    register_domain(connection, view)
     size = len(transition)
     chances = {"x": np.repeat(np.arange(size), size), "y": np.tile(np.arange(size), size), "p": transition.ravel()}
     connection.register("transition", pa.table(chances).filter(pc.field("p") > 0))
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE people AS {_write_small_groups_sql(written, largest)}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE people AS {_write_small_groups_sql(view, largest)}")
     for table in ("original", "release"):
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table}_held AS {_write_group_counts_sql(table, written)}")
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table}_held AS {_write_group_counts_sql(table, view)}")
     moments = (
         "SELECT a.key, a.place, a.n, SUM(b.n * p) AS mean, SUM(b.n * b.n * p) AS square FROM original_held AS a "
         "JOIN original_held AS b USING (key) JOIN transition ON x = a.place AND y = b.place GROUP BY ALL"
@@ -77,50 +75,50 @@ def match_values(
     sql = f"SELECT SUM(n)::BIGINT, SUM(n * mean), SUM(n * (square - mean * mean)) FROM ({moments})"
     ((rows, mean, variance),) = connection.execute(sql).fetchall()
     equal = "SELECT SUM(a.n * b.n) FROM original_held AS a JOIN release_held AS b USING (key, place)"
-    ((agreed,),) = connection.execute(equal).fetchall()
-    return int(rows or 0), float(agreed or 0), float(mean or 0), float(variance or 0)
+    ((agreements,),) = connection.execute(equal).fetchall()
+    return int(rows or 0), float(agreements or 0), float(mean or 0), float(variance or 0)
 
 
-def _write_small_groups_sql(written: Written, largest: int) -> str:
+def _write_small_groups_sql(view: ManifestView, largest: int) -> str:
     # Columns of the table get names of ours, because theirs may be any.
-    public = ", ".join(f"{name} AS c{number}" for number, name in enumerate(written.public_columns))
+    public = ", ".join(f"{name} AS c{number}" for number, name in enumerate(view.quoted_public_names))
     groups = f"SELECT {public} FROM original GROUP BY ALL HAVING COUNT(*) <= {largest} LIMIT {MOST_MATCHED}"
     return f"SELECT *, ROW_NUMBER() OVER () AS key FROM ({groups})"
 
 
-def _write_group_counts_sql(table: str, written: Written) -> str:
+def _write_group_counts_sql(table: str, view: ManifestView) -> str:
     """How many records of each small group of a table have each value."""
-    public, names = written.public_columns, written.names
+    public, names = view.quoted_public_names, view.sensitive_names
     same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.c{number}" for number, name in enumerate(public))
     value = " AND ".join(f"t.{quote_name(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(names))
-    joined = f"{table} AS t JOIN people AS g ON {same} JOIN domain AS d ON {value}"
-    return f"SELECT g.key AS key, d.place AS place, COUNT(*) AS n FROM {joined} GROUP BY ALL"
+    joined_sql = f"{table} AS t JOIN people AS g ON {same} JOIN domain AS d ON {value}"
+    return f"SELECT g.key AS key, d.place AS place, COUNT(*) AS n FROM {joined_sql} GROUP BY ALL"
 
 
-def count_published_values(connection: Connection, written: Written, group: str) -> dict[Any, dict[int, Floats]]:
+def count_published_values(connection: Connection, view: ManifestView, group: str) -> dict[Any, dict[int, Floats]]:
     """For each value of a grouping and each cell, how many records of the release show each place of the domain."""
-    column = written.naming.cell
-    cells = _count_by_place(connection, written, "release", group, "0" if column is None else quote_name(column))
-    return _arrange_by_sub_table([row for row in cells if row[2] is not None], len(written.domain))
+    column = view.naming.cell
+    cells = _count_by_place(connection, view, "release", group, "0" if column is None else quote_name(column))
+    return _arrange_by_sub_table([row for row in cells if row[2] is not None], len(view.domain))
 
 
 def _count_by_place(
-    connection: Connection, written: Written, table: str, group: str, cell: str
+    connection: Connection, view: ManifestView, table: str, group: str, cell: str
 ) -> list[tuple[Any, int, int | None, int]]:
     """Rows of group, cell, place in the domain (None outside of it) and count."""
-    names = written.names
-    register_domain(connection, written)
+    names = view.sensitive_names
+    register_domain(connection, view)
     symbols = ", ".join(f"{quote_name(name)} AS s{number}" for number, name in enumerate(names))
-    counted = f"SELECT {group} AS part, {cell} AS cell, {symbols}, COUNT(*) AS rows FROM {table} GROUP BY ALL"
+    counts_sql = f"SELECT {group} AS part, {cell} AS cell, {symbols}, COUNT(*) AS rows FROM {table} GROUP BY ALL"
     matches = " AND ".join(f"s{number} IS NOT DISTINCT FROM v{number}" for number in range(len(names)))
-    sql = f"SELECT part, cell, place, rows FROM ({counted}) LEFT JOIN domain ON {matches}"
+    sql = f"SELECT part, cell, place, rows FROM ({counts_sql}) LEFT JOIN domain ON {matches}"
     return connection.execute(sql).fetchall()
 
 
-def register_domain(connection: Connection, written: Written) -> None:
+def register_domain(connection: Connection, view: ManifestView) -> None:
     """The domain as a table: the place of each value, and its part in each sensitive column."""
-    columns = {f"v{number}": written.naming.part(number) for number in range(len(written.names))}
-    connection.register("domain", pa.table({"place": pa.array(range(len(written.domain))), **columns}))
+    columns = {f"v{number}": view.naming.make_part_domain(number) for number in range(len(view.sensitive_names))}
+    connection.register("domain", pa.table({"place": pa.array(range(len(view.domain))), **columns}))
 
 
 def _arrange_by_sub_table(rows: Iterable[tuple[Any, int, int | None, int]], size: int) -> dict[Any, dict[int, Floats]]:

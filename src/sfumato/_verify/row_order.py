@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from sfumato._core.arrays import Codes, Counts, Floats, Places
 from sfumato._records.column_codes import decode_dictionary
 from sfumato._records.sql_quoting import quote_name
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
@@ -54,7 +54,7 @@ ENOUGH_PEOPLE = 16
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelPositions:
     """How the records of each label stand; several kinds of labels may stand beside each other."""
 
     rows: int
@@ -65,7 +65,7 @@ class Labelled:
     runs: Counts
 
     @classmethod
-    def of_codes(cls, codes: Codes) -> Labelled:
+    def from_codes(cls, codes: Codes) -> LabelPositions:
         """Each record has one label, from 0 on."""
         rows, number = len(codes), int(codes.max(initial=-1)) + 1
         begins = np.flatnonzero(np.diff(codes, prepend=-1))
@@ -76,7 +76,7 @@ class Labelled:
         )
 
     @classmethod
-    def of_members(cls, members: Codes) -> Labelled:
+    def from_members(cls, members: Codes) -> LabelPositions:
         """Each record has any of the labels: a row of zeros and ones."""
         counts = members.sum(axis=0, dtype=np.int64)
         members = members[
@@ -91,16 +91,19 @@ class Labelled:
     @cached_property
     def smallest_log_chance(self) -> float:
         """The logarithm of a bound on the chance of what is least likely, times the number of numbers looked at."""
-        varied = (self.counts > 0) & (self.counts < self.rows)
-        if not varied.any():
+        is_varied = (self.counts > 0) & (self.counts < self.rows)
+        if not is_varied.any():
             return 0.0
-        counts = self.counts[varied]
-        spread = np.minimum(counts, self.rows - counts)
-        chances = [math.log(2) - self.waves[:, varied] ** 2 / (2 * spread)]
-        factorials, runs = log_factorials(self.rows + 1), zip(counts.tolist(), self.runs[varied].tolist(), strict=True)
-        chances.append(np.array([[log_chance_of_runs(factorials, self.rows, *pair) for pair in runs]]))
-        every = np.concatenate(chances)
-        return min(float(every.min()) + math.log(every.size), 0.0)
+        counts = self.counts[is_varied]
+        variances = np.minimum(counts, self.rows - counts)
+        chances = [math.log(2) - self.waves[:, is_varied] ** 2 / (2 * variances)]
+        factorials, runs = (
+            compute_log_factorials(self.rows + 1),
+            zip(counts.tolist(), self.runs[is_varied].tolist(), strict=True),
+        )
+        chances.append(np.array([[compute_runs_log_chance(factorials, self.rows, *pair) for pair in runs]]))
+        all_log_chances = np.concatenate(chances)
+        return min(float(all_log_chances.min()) + math.log(all_log_chances.size), 0.0)
 
 
 @lru_cache(maxsize=1)
@@ -111,41 +114,43 @@ def make_waves(rows: int) -> Floats:
     return np.asarray(math.sqrt(2) * np.cos(numbers[:, np.newaxis] * angles))
 
 
-def log_chance_of_runs(factorials: Floats, rows: int, count: int, runs: int) -> float:
+def compute_runs_log_chance(factorials: Floats, rows: int, count: int, runs: int) -> float:
     """The logarithm of the chance that records of a label make so few runs, or so many, on both sides together."""
     numbers = np.arange(1, min(count, rows - count + 1) + 1)
     log_chances = (
-        _log_choices(factorials, count - 1, numbers - 1)
-        + _log_choices(factorials, rows - count + 1, numbers)
-        - _log_choices(factorials, rows, np.array(count))
+        _compute_log_choices(factorials, count - 1, numbers - 1)
+        + _compute_log_choices(factorials, rows - count + 1, numbers)
+        - _compute_log_choices(factorials, rows, np.array(count))
     )
     tails = (log_chances[numbers <= runs], log_chances[numbers >= runs])
     return min(math.log(2) + min(float(np.logaddexp.reduce(tail)) if len(tail) else 0.0 for tail in tails), 0.0)
 
 
-def _log_choices(factorials: Floats, of: int, number: Counts) -> Floats:
+def _compute_log_choices(factorials: Floats, of: int, number: Counts) -> Floats:
     return np.asarray(factorials[of] - factorials[number] - factorials[of - number])
 
 
-def log_factorials(largest: int) -> Floats:
+def compute_log_factorials(largest: int) -> Floats:
     """The logarithms of the factorials of 0, 1, and so on."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, largest + 1)))])
 
 
-def label_values(codes: Codes) -> list[Labelled]:
+def label_values(codes: Codes) -> list[LabelPositions]:
     """Label records by values whose numbers have an order: by each frequent value, and by parts of equal size."""
     counts = np.bincount(codes)
     label = np.full(len(counts), MOST_LABELS)
     frequent = np.argsort(-counts, kind="stable")[:MOST_LABELS]
     label[frequent] = np.arange(len(frequent))
-    return [Labelled.of_codes(label[codes]), *label_parts(codes)]
+    return [LabelPositions.from_codes(label[codes]), *label_parts(codes)]
 
 
-def label_parts(scores: Codes | Floats) -> list[Labelled]:
+def label_parts(scores: Codes | Floats) -> list[LabelPositions]:
     """Label records by the part of all records, from the lowest score to the highest, that they are in."""
     counts, places = np.unique_counts(scores).counts, np.unique_inverse(scores).inverse_indices
     middles = np.cumsum(counts) - counts / 2
-    return [Labelled.of_codes((middles * parts / max(len(scores), 1)).astype(np.int64)[places]) for parts in PARTS]
+    return [
+        LabelPositions.from_codes((middles * parts / max(len(scores), 1)).astype(np.int64)[places]) for parts in PARTS
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------ linking
@@ -163,48 +168,51 @@ class LinkedRecords:
     """The mean row number of people of each class in the original; of some of them where classes are large."""
     true_values: dict[str, Codes]
     """For each sensitive column the most frequent value of these people, by its number in the order of values."""
-    unique: int
+    unique_count: int
     """How many of the records are unique on their public columns in the original."""
     log_chance_of_first_rows: float
     """The logarithm of the chance that the first rows are those of the original, or its last; 0 if they are not."""
 
 
-def check_order(connection: Connection, folder: Path, written: Written) -> Check:
+def check_order(connection: Connection, folder: Path, view: ManifestView) -> Check:
     """Check that the order of the records is independent of the original, and of what the records publish."""
-    table, total = read_windows(folder, written)
-    linked = link_records(connection, written, table, total)
+    table, total = read_windows(folder, view)
+    linked = link_records(connection, view, table, total)
     kinds = {"the order of the original": label_parts(linked.row_numbers[linked.classes])}
     for name, values in linked.true_values.items():
         kinds[f"the true {name!r}"] = label_values(values[linked.classes])
-    kinds |= _label_published(connection, folder, written, table)
+    kinds |= _label_published(connection, folder, view, table)
     limit = math.log(ERROR_RATE / (len(kinds) + 1))
-    revealing_kinds = [name for name, labels in kinds.items() if log_chance(labels) < limit]
+    revealing_kinds = [name for name, labels in kinds.items() if compute_log_chance(labels) < limit]
     if linked.log_chance_of_first_rows < limit:
         revealing_kinds.insert(0, "the rows of the original, one by one")
-    looked = (
-        f"{table.num_rows:,} of {total:,} records were looked at, and {linked.unique:,} of these are unique on their"
+    scope_text = (
+        f"{table.num_rows:,} of {total:,} records were looked at, and {linked.unique_count:,} of these are "
+        "unique on their"
     )
     if revealing_kinds:
-        named = " and ".join(revealing_kinds)
-        detail = f"the order of the records depends on {named}, which gives values away; {looked} public columns."
+        kinds_text = " and ".join(revealing_kinds)
+        detail = (
+            f"the order of the records depends on {kinds_text}, which gives values away; {scope_text} public columns."
+        )
         return Check("order", False, detail)
     rate = "a proper shuffle fails this check at most once in a million times"
-    detail = f"the order of the records tells nothing of the original; {looked} public columns; {rate}."
+    detail = f"the order of the records tells nothing of the original; {scope_text} public columns; {rate}."
     return Check("order", True, detail)
 
 
-def log_chance(labels: Sequence[Labelled]) -> float:
+def compute_log_chance(labels: Sequence[LabelPositions]) -> float:
     """The logarithm of a bound on the chance of what is least likely among labels of one kind."""
     return min(label.smallest_log_chance for label in labels) + math.log(len(labels))
 
 
-def read_windows(folder: Path, written: Written) -> tuple[pa.Table, int]:
+def read_windows(folder: Path, view: ManifestView) -> tuple[pa.Table, int]:
     """Read all records, or of many those of windows that are spread over all files; and count how many there are.
 
     Where the windows lie depends on the number of records alone.
     """
-    columns = [*written.public, *written.shown_names]
-    files = [folder / name for name in written.records]
+    columns = [*view.public_names, *view.published_names]
+    files = [folder / name for name in view.record_files]
     total = sum(pq.read_metadata(file).num_rows for file in files)
     number = WINDOWS if total > MOST_RECORDS else 1
     starts = [window * total // number for window in range(number)]
@@ -214,25 +222,27 @@ def read_windows(folder: Path, written: Written) -> tuple[pa.Table, int]:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
                 last = first + file.metadata.row_group(group).num_rows
-                wanted = [(max(start, first), min(end, last)) for start, end in windows if start < last and end > first]
-                if wanted:
+                overlaps = [
+                    (max(start, first), min(end, last)) for start, end in windows if start < last and end > first
+                ]
+                if overlaps:
                     rows = file.read_row_group(group, columns=columns)
-                    tables += [rows.slice(start - first, end - start) for start, end in wanted]
+                    tables += [rows.slice(start - first, end - start) for start, end in overlaps]
                 first = last
             schema = file.schema_arrow
     fields = pa.schema([schema.field(name) for name in columns])
     return pa.concat_tables([fields.empty_table(), *tables]).combine_chunks(), total
 
 
-def link_records(connection: Connection, written: Written, table: pa.Table, total: int) -> LinkedRecords:
+def link_records(connection: Connection, view: ManifestView, table: pa.Table, total: int) -> LinkedRecords:
     """Link records with the original by their equivalence classes."""
-    names, width = written.public, range(len(written.public))
+    names, width = view.public_names, range(len(view.public_names))
     columns = {f"c{number}": decode_dictionary(table.column(name)) for number, name in enumerate(names)}
     connection.register("looked", pa.table({"place": pa.array(range(table.num_rows)), **columns}))
-    listed = ", ".join(["TRUE AS any", *(f"c{number}" for number in width)])
+    columns_sql = ", ".join(["TRUE AS any", *(f"c{number}" for number in width)])
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE classes AS SELECT *, ROW_NUMBER() OVER () - 1 AS key "
-        f"FROM (SELECT DISTINCT {listed} FROM looked)"
+        f"FROM (SELECT DISTINCT {columns_sql} FROM looked)"
     )
     same = " AND ".join(["c.any", *(f"l.c{number} IS NOT DISTINCT FROM c.c{number}" for number in width)])
     sql = f"SELECT c.key FROM looked AS l JOIN classes AS c ON {same} ORDER BY l.place"
@@ -240,39 +250,39 @@ def link_records(connection: Connection, written: Written, table: pa.Table, tota
     number = int(classes.max(initial=-1)) + 1
     step = max(total // (ENOUGH_PEOPLE * max(number, 1)), 1)
     row_numbers, true_values = np.zeros(number), {}
-    for name in written.names:
-        keys, codes, counts, sums = _fetch(connection, _count_values(written, name, step))
+    for name in view.sensitive_names:
+        keys, codes, counts, sums = _fetch(connection, _write_value_counts_sql(view, name, step))
         sizes = np.bincount(keys, weights=counts, minlength=number)
         row_numbers = np.bincount(keys, weights=sums, minlength=number) / np.maximum(sizes, 1)
         true_values[name] = _find_most_frequent(keys, codes, counts, number)
-    met = np.flatnonzero(np.bincount(classes, minlength=number) == 1)  # no other class is of one person
-    unique = int((_count_people(connection, written, met) == 1).sum())
-    log_chance = _log_chance_of_first_rows(connection, written, classes, total)
+    single_classes = np.flatnonzero(np.bincount(classes, minlength=number) == 1)  # no other class is of one person
+    unique = int((_count_people(connection, view, single_classes) == 1).sum())
+    log_chance = _compute_first_rows_chance(connection, view, classes, total)
     return LinkedRecords(total, classes, row_numbers, true_values, unique, log_chance)
 
 
-def _count_values(written: Written, name: str, step: int) -> str:
+def _write_value_counts_sql(view: ManifestView, name: str, step: int) -> str:
     """SQL that counts people by class and true value: the class, the number of the value, people, and row numbers.
 
     Every so many rows of the original are counted.
     """
-    rows, row = _write_numbered_original_sql(written)
-    counted = (
+    rows, row = _write_numbered_original_sql(view)
+    counts_sql = (
         f"SELECT c.key, o.{quote_name(name)} AS value, COUNT(*) AS n, SUM({row})::DOUBLE AS total "
-        f"FROM {rows} AS o JOIN classes AS c ON {_write_same_class_sql(written)} WHERE {row} % {step} = 0 GROUP BY ALL"
+        f"FROM {rows} AS o JOIN classes AS c ON {_write_same_class_sql(view)} WHERE {row} % {step} = 0 GROUP BY ALL"
     )
-    return f"SELECT key, DENSE_RANK() OVER (ORDER BY value NULLS LAST) AS code, n, total FROM ({counted})"
+    return f"SELECT key, DENSE_RANK() OVER (ORDER BY value NULLS LAST) AS code, n, total FROM ({counts_sql})"
 
 
-def _write_numbered_original_sql(written: Written) -> tuple[str, str]:
+def _write_numbered_original_sql(view: ManifestView) -> tuple[str, str]:
     """SQL of the original, and of the number of a row, which a column of the same name may hide."""
-    if "rowid" not in {name.lower() for name in (*written.public, *written.names)}:
+    if "rowid" not in {name.lower() for name in (*view.public_names, *view.sensitive_names)}:
         return "original", "o.rowid"
     return "(SELECT *, ROW_NUMBER() OVER () - 1 AS rowid_ FROM original)", "o.rowid_"
 
 
-def _write_same_class_sql(written: Written) -> str:
-    pairs = [f"o.{name} IS NOT DISTINCT FROM c.c{number}" for number, name in enumerate(written.public_columns)]
+def _write_same_class_sql(view: ManifestView) -> str:
+    pairs = [f"o.{name} IS NOT DISTINCT FROM c.c{number}" for number, name in enumerate(view.quoted_public_names)]
     return " AND ".join(["c.any", *pairs])
 
 
@@ -284,13 +294,13 @@ def _find_most_frequent(keys: Places, codes: Codes, counts: Counts, number: int)
     return frequent_codes
 
 
-def _count_people(connection: Connection, written: Written, keys: Places) -> Counts:
+def _count_people(connection: Connection, view: ManifestView, keys: Places) -> Counts:
     """How many people of the original are in each of some classes."""
     connection.register("wanted", pa.table({"key": keys}))
-    rows, _ = _write_numbered_original_sql(written)
+    rows, _ = _write_numbered_original_sql(view)
     sql = (
         f"SELECT c.key, COUNT(*) AS n FROM {rows} AS o JOIN (SELECT * FROM classes JOIN wanted USING (key)) AS c ON "
-        f"{_write_same_class_sql(written)} GROUP BY c.key"
+        f"{_write_same_class_sql(view)} GROUP BY c.key"
     )
     fetched_rows, counts = _fetch(connection, sql)
     sizes = np.zeros(len(keys), dtype=np.int64)
@@ -298,56 +308,63 @@ def _count_people(connection: Connection, written: Written, keys: Places) -> Cou
     return sizes
 
 
-def _log_chance_of_first_rows(connection: Connection, written: Written, classes: Places, total: int) -> float:
+def _compute_first_rows_chance(connection: Connection, view: ManifestView, classes: Places, total: int) -> float:
     """The logarithm of the chance that the first records are the first rows, or the last ones from the end.
 
     It is exact, by the sizes of their classes; and 0 if they are not, or if a row is in no class.
     """
     number = min(FIRST_ROWS, len(classes))
-    rows, row = _write_numbered_original_sql(written)
+    rows, row = _write_numbered_original_sql(view)
     for condition, order in ((f"{row} < {number}", "ASC"), (f"{row} >= {total - number}", "DESC")):
         sql = (
             f"SELECT c.key FROM (SELECT o.*, {row} AS row FROM {rows} AS o WHERE {condition}) AS o "
-            f"JOIN classes AS c ON {_write_same_class_sql(written)} ORDER BY o.row {order}"
+            f"JOIN classes AS c ON {_write_same_class_sql(view)} ORDER BY o.row {order}"
         )
         if np.array_equal(_fetch(connection, sql)[0], classes[:number]):
             keys, counts = np.unique(classes[:number], return_counts=True)
-            sizes = _count_people(connection, written, keys)
-            drawn = zip(sizes.tolist(), counts.tolist(), strict=True)
-            log_chance = sum(_log_falling(size, count) for size, count in drawn) - _log_falling(total, number)
+            sizes = _count_people(connection, view, keys)
+            class_draws = zip(sizes.tolist(), counts.tolist(), strict=True)
+            log_chance = sum(_compute_log_falling(size, count) for size, count in class_draws) - _compute_log_falling(
+                total, number
+            )
             return min(math.log(2) + log_chance, 0.0)
     return 0.0
 
 
-def _log_falling(number: int, factors: int) -> float:
+def _compute_log_falling(number: int, factors: int) -> float:
     """The logarithm of n (n - 1) ... with so many factors."""
     return math.lgamma(number + 1) - math.lgamma(number - factors + 1) if factors <= number else -math.inf
 
 
 def _label_published(
-    connection: Connection, folder: Path, written: Written, table: pa.Table
-) -> dict[str, list[Labelled]]:
+    connection: Connection, folder: Path, view: ManifestView, table: pa.Table
+) -> dict[str, list[LabelPositions]]:
     """Label records by what they publish; by nothing where that cannot be read, which other checks tell."""
     try:
-        (batch,) = table.select(list(written.shown_names)).to_batches() or [None]
-        shown: Codes = np.zeros(0, dtype=np.int64) if batch is None else written.shown.reader(written.naming)(batch)
+        (batch,) = table.select(list(view.published_names)).to_batches() or [None]
+        published_codes: Codes = (
+            np.zeros(0, dtype=np.int64) if batch is None else view.encoding.make_reader(view.naming)(batch)
+        )
     except ReleaseFormatError:
         return {}
-    if shown.ndim > 1:
-        return {"the published sets": [Labelled.of_members(shown)]}
+    if published_codes.ndim > 1:
+        return {"the published sets": [LabelPositions.from_members(published_codes)]}
     labels_by_name = {}
-    for name in written.shown_names:
+    for name in view.published_names:
         connection.register(
-            "shown", pa.table({"place": pa.array(range(len(shown))), "v": decode_dictionary(table.column(name))})
+            "shown",
+            pa.table({"place": pa.array(range(len(published_codes))), "v": decode_dictionary(table.column(name))}),
         )
         sql = "SELECT DENSE_RANK() OVER (ORDER BY v NULLS LAST) AS code, place FROM shown ORDER BY place"
         labels_by_name[f"the published {name!r}"] = label_values(_fetch(connection, sql)[0])
-    listed = written.shown.listed(written.naming, folder)
-    if listed is not None:
-        order = np.lexsort((-listed.places, listed.counts, listed.buckets))
-        most = np.zeros(int(max(listed.buckets.max(initial=0), shown.max(initial=0))) + 1, dtype=np.int64)
-        most[listed.buckets[order]] = listed.places[order]
-        labels_by_name["what the buckets hold"] = label_values(most[shown])
+    holdings = view.encoding.read_side_table(view.naming, folder)
+    if holdings is not None:
+        order = np.lexsort((-holdings.places, holdings.counts, holdings.buckets))
+        frequent_values = np.zeros(
+            int(max(holdings.buckets.max(initial=0), published_codes.max(initial=0))) + 1, dtype=np.int64
+        )
+        frequent_values[holdings.buckets[order]] = holdings.places[order]
+        labels_by_name["what the buckets hold"] = label_values(frequent_values[published_codes])
     return labels_by_name
 
 

@@ -10,7 +10,7 @@ class Check:
     """One thing that was checked, in words."""
 
     name: str
-    passed: bool
+    has_passed: bool
     detail: str
 
 
@@ -21,6 +21,6 @@ class Verification:
     checks: tuple[Check, ...]
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether every check passed."""
-        return all(check.passed for check in self.checks)
+        return all(check.has_passed for check in self.checks)

@@ -24,7 +24,7 @@ from typer.exceptions import TyperException
 
 import sfumato
 from sfumato._core.exact_numbers import parse_exact
-from sfumato._planning.bound_for_error import AT, ERROR, ErrorTarget, find_error_target
+from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR, ErrorTarget, find_error_target
 from sfumato._readers.read_options import POINT
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import check_codes, check_notices
@@ -34,9 +34,9 @@ from sfumato.cli.commands import Command, RequestCommand, make_epilog
 from sfumato.cli.comparing import compare
 from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
-from sfumato.cli.option_group import spread
+from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
-    HIERARCHY,
+    HIERARCHY_FORM,
     Decimal,
     Encoding,
     NoticeOptions,
@@ -53,29 +53,30 @@ from sfumato.cli.options import (
     TargetOptions,
     parse_assignments,
 )
-from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, complain, err, out, print_json, report_failure
-from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
+from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, err, out, print_error, print_json, report_failure
+from sfumato.cli.pages import PlanPageOptions, QuestionPageOptions, certificate, page
 from sfumato.cli.questions import QueryOptions, answer_questions
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import NoticeError, SfumatoError, TargetError, explain_os_error
 
 if TYPE_CHECKING:
     from sfumato import BreachBound
+    from sfumato._engines.engine import Engine, Progress
 
 NAME = "sfumato"
-STOPPED = 130
+STOPPED_CODE = 130
 DEMO_ROWS = 50_000
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"{NAME} {version('sfumato')}")
         raise typer.Exit
 
 
-def _options(
+def _handle_program_options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Options of the program itself."""
@@ -95,7 +96,7 @@ def demo(
         int, typer.Option("--rows", min=1000, max=100_000_000, help="How many patients, or stays, to invent.")
     ] = DEMO_ROWS,
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Invent a hospital table, publish it, verify it, and ask it three questions."""
     if raw is not None:
@@ -104,19 +105,19 @@ def demo(
         if keep_in is not None:
             raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
         write_stays(raw, rows)
-        if printed.as_json:
+        if print_options.as_json:
             print_json({"path": str(raw), "rows": rows})
         else:
             render.show_practice(out, str(raw), rows)
         return
-    place = tempfile.TemporaryDirectory(prefix="sfumato-demo-") if keep_in is None else _new_directory(keep_in)
-    with place as folder:
-        with render.open_progress_engine(err, printed) as engine:
-            shown = sfumato.demo(folder, rows, engine)
-        if printed.as_json:
-            print_json(render.demonstration_json(shown))
+    directory = tempfile.TemporaryDirectory(prefix="sfumato-demo-") if keep_in is None else _create_directory(keep_in)
+    with directory as folder:
+        with render.open_progress_engine(err, print_options) as engine:
+            demonstration = sfumato.demo(folder, rows, engine)
+        if print_options.as_json:
+            print_json(render.demonstration_json(demonstration))
         else:
-            render.show_demonstration(out, shown, is_kept=keep_in is not None)
+            render.show_demonstration(out, demonstration, is_kept=keep_in is not None)
 
 
 def init(
@@ -130,142 +131,162 @@ def init(
     ] = None,
     encoding: Encoding = "utf-8",
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
-    with render.show_looking(err, quiet=printed.is_silent):
+    with render.show_looking(err, quiet=print_options.is_silent):
         read = sfumato.ReadOptions(encoding=encoding)
-        drafted = sfumato.init(table, target, sensitive=sensitive or (), read=read, force=force)
-    if printed.as_json:
-        print_json({"path": str(target), **render.guess_json(drafted.guess), "open": list(drafted.open)})
-    elif not printed.quiet:
-        render.show_draft(out, str(target), drafted.open)
+        draft = sfumato.init(table, target, sensitive=sensitive or (), read=read, force=force)
+    if print_options.as_json:
+        print_json({"path": str(target), **render.guess_json(draft.guess), "open": list(draft.open_decisions)})
+    elif not print_options.quiet:
+        render.show_draft(out, str(target), draft.open_decisions)
 
 
 def plan(
-    described: PlanTableOptions,
+    table_options: PlanTableOptions,
     promise: PromiseOptions,
-    accepting: StopOptions,
-    aimed: TargetOptions,
-    where: EngineOptions,
-    stops: NoticeOptions,
-    filed: PageOptions,
-    printed: PrintOptions,
+    stop_options: StopOptions,
+    target_options: TargetOptions,
+    engine_options: EngineOptions,
+    notice_options: NoticeOptions,
+    page_options: PlanPageOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    from sfumato._publication_plan import notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
+    from sfumato._publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
-    check_codes(stops.codes, notice_codes())
-    filed.check()
-    spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
-    described.check()
-    request, make_engine = None, partial(where.made, described.table)
-    if described.counts is not None:
-        histogram, column = described.grouped(Histogram.read(described.counts))
+    check_codes(notice_options.codes, list_notice_codes())
+    page_options.check()
+    # First, because without it there is nothing to plan.
+    spec = promise.spec.share_among_rows(table_options.rows_per_person)
+    table_options.check()
+    make_engine = partial(engine_options.make_engine, table_options.table)
+    if table_options.counts is not None:
+        request, (histogram, column) = None, table_options.group_counts(Histogram.read(table_options.counts))
         outlook = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
-        request = request_of(described.table, described, promise, accepting)
-        with render.open_progress_engine(err, printed, make_engine) as engine:
-            outlook = sfumato.plan(request, engine)
-        column = request.schema.sensitive
-    aim = None if spec.bound is None else _aim(outlook.chosen.histogram, spec.bound, promise, aimed)
-    is_stopped = any(notice.code in stops.codes for notice in outlook.notices)  # what fails prints nothing but why
-    tried = None if request is None else (request, make_engine)
-    save = partial(filed.save, outlook, (spec, column, aim), tried, printed=printed)
-    if printed.as_json and not is_stopped:
-        save()  # first, so that machines get one document whatever happens
-        print_json(render.plan_json(outlook, aim))
-    elif not is_stopped:
-        _show_outlook(outlook, column, aim, aimed.at)
-    if aim is None and (aimed.error or aimed.at) and not printed.quiet:
+        request = make_request(table_options.table, table_options, promise, stop_options)
+        outlook, column = _plan_table(request, make_engine, print_options), request.schema.sensitive_name
+    error_target = _find_target(outlook.choice.histogram, spec.bound, promise, target_options)
+    is_stopped = any(notice.code in notice_options.codes for notice in outlook.notices)
+    comparison_input = None if request is None else (request, make_engine)
+    save_page = partial(page_options.save, outlook, (spec, column, error_target), comparison_input, print_options)
+    if print_options.as_json and not is_stopped:
+        save_page()  # first, so that machines get one document whatever happens
+        print_json(render.plan_json(outlook, error_target))
+    elif not is_stopped:  # what fails prints nothing but why
+        _show_outlook(outlook, column, error_target, target_options.at)
+    if error_target is None and (target_options.error or target_options.at) and not print_options.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    render.show_notices(err, () if printed.quiet else outlook.notices)  # last, where people look for them
-    check_notices(outlook.notices, stops.codes)
-    if not printed.as_json:
-        save()
+    render.show_notices(err, () if print_options.quiet else outlook.notices)  # last, where people look for them
+    check_notices(outlook.notices, notice_options.codes)
+    if not print_options.as_json:
+        save_page()
 
 
-def _show_outlook(outlook: sfumato.Outlook, column: str, aim: ErrorTarget | None, at: int | None) -> None:
-    render.show_plan(out, outlook.chosen, aim, at)
+def _plan_table(
+    request: sfumato.Request, make_engine: Callable[[Progress], Engine], print_options: PrintOptions
+) -> sfumato.PublicationPlan:
+    with render.open_progress_engine(err, print_options, make_engine) as engine:
+        return sfumato.plan(request, engine)
+
+
+def _show_outlook(
+    outlook: sfumato.PublicationPlan, column: str, error_target: ErrorTarget | None, at: int | None
+) -> None:
+    render.show_plan(out, outlook.choice, error_target, at)
     render.show_gains(out, column, outlook.gains)
     render.show_exposures(out, outlook.exposures, outlook.uniqueness)
 
 
-def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
+def _find_target(
+    histogram: Histogram, bound: BreachBound | None, promise: PromiseOptions, target_options: TargetOptions
+) -> ErrorTarget | None:
     """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
-    how = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-    return find_error_target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
+    if bound is None:
+        return None
+    choice = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
+    return find_error_target(
+        histogram,
+        bound,
+        DEFAULT_ERROR if target_options.error is None else target_options.error,
+        target_options.at or DEFAULT_COUNT,
+        **choice,
+    )
 
 
-def request_of(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+def make_request(
+    table: Any, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
+) -> sfumato.Request:
     """The request that the options of a command make."""
     return sfumato.Request(
         table,
-        schema=described.schema(),
+        schema=table_options.make_schema(),
         spec=promise.spec,
         mechanism=promise.mechanism,
         guarantee=promise.guarantee,
-        read=described.read_options,
+        read=table_options.read_options,
         options=promise.options,
-        breach_limit=parse_exact(stops.breach_limit, "the breach limit"),
-        accept_marginal_prior=stops.accept_marginal_prior,
-        accept_telling=tuple(dict.fromkeys(stops.accept_telling)),
-        accept_exposure=stops.accept_exposure,
+        breach_limit=parse_exact(stop_options.breach_limit, "the breach limit"),
+        accept_marginal_prior=stop_options.accept_marginal_prior,
+        accept_telling=tuple(dict.fromkeys(stop_options.accept_telling)),
+        accept_exposure=stop_options.accept_exposure,
     )
 
 
 def publish(
     table: RequestPath,
-    described: TableOptions,
+    table_options: TableOptions,
     promise: PromiseOptions,
-    stops: StopOptions,
-    where: EngineOptions,
-    written: ReleaseOptions,
-    paged: AskPageOptions,
-    noticed: NoticeOptions,
-    printed: PrintOptions,
+    stop_options: StopOptions,
+    engine_options: EngineOptions,
+    release_options: ReleaseOptions,
+    page_options: QuestionPageOptions,
+    notice_options: NoticeOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
-    paged.check(written.target, force=written.force)
-    request = request_of(table, described, promise, stops)
-    with render.open_progress_engine(err, printed, partial(where.made, table)) as engine:
+    page_options.check(release_options.target, force=release_options.force)
+    request = make_request(table, table_options, promise, stop_options)
+    with render.open_progress_engine(err, print_options, partial(engine_options.make_engine, table)) as engine:
         publication = sfumato.publish(
             request,
-            written.target,
-            force=written.force,
-            plan_file=written.plan_file,
-            unsafe_test_key=written.unsafe_test_key,
+            release_options.target,
+            force=release_options.force,
+            plan_file=release_options.plan_file,
+            unsafe_test_key=release_options.unsafe_test_key,
             engine=engine,
-            on_notice=key_notice.take_notices(printed, partial(render.show_notice, err)),
-            fail_on=noticed.codes,
-            as_csv=written.format is ReleaseFormat.CSV,
-            describe=written.describe,
+            on_notice=key_notice.make_notice_handler(print_options, partial(render.show_notice, err)),
+            fail_on=notice_options.codes,
+            as_csv=release_options.format is ReleaseFormat.CSV,
+            describe=release_options.describe,
         )
     release = publication.release
-    if not printed.is_silent:
+    if not print_options.is_silent:
         render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        if not key_notice.is_kept(publication):
+        if not key_notice.has_kept_key(publication):
             render.show_text(out, key_notice.KEY_NOT_KEPT)
         out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)
-    page_report = paged.save(release, printed, force=written.force)
-    if printed.as_json:
+    page_report = page_options.save(release, print_options, force=release_options.force)
+    if print_options.as_json:
         publication_report = render.publication_json(key_notice.reword_all(publication))
         print_json({"path": str(release.path), **page_report, **publication_report})
 
 
-def info(release: ReleasePath, printed: PrintOptions) -> None:
+def info(release: ReleasePath, print_options: PrintOptions) -> None:
     """Show what a release is and what it promises."""
     opened = sfumato.Release.open(release)
-    if printed.as_json:
+    if print_options.as_json:
         print_json(sfumato.info(opened))
     else:
         render.show_info(out, opened)
 
 
-def query(release: ReleasePath, asked: QueryOptions, printed: PrintOptions) -> None:
+def query(release: ReleasePath, query_options: QueryOptions, print_options: PrintOptions) -> None:
     """Ask a release a question in SQL; every number comes with a standard error and an interval."""
-    answer_questions(release, asked, printed, lambda opened: opened.check_method(asked.method))
+    answer_questions(release, query_options, print_options, lambda opened: opened.check_method(query_options.method))
 
 
 def verify(
@@ -287,11 +308,11 @@ def verify(
         typer.Option("--hierarchy", metavar="COL=FILE", help="With --original, if groups of a level were published."),
     ] = None,
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
-    files = {name: Path(file) for name, file in parse_assignments(hierarchy or (), HIERARCHY)}
-    with render.show_fetching(err, release, quiet=printed.is_silent):
+    files = {name: Path(file) for name, file in parse_assignments(hierarchy or (), HIERARCHY_FORM)}
+    with render.show_fetching(err, release, quiet=print_options.is_silent):
         verification = sfumato.verify(
             release,
             original,
@@ -299,18 +320,18 @@ def verify(
             plan_file=plan_file,
             hierarchies=files,
         )
-    if printed.as_json:
+    if print_options.as_json:
         print_json(render.verification_json(verification))
     else:
-        render.show_verification(out, verification, quiet=printed.quiet)
-    if not verification.passed:
-        failed = next(check for check in verification.checks if not check.passed)
-        complain(f"the release does not pass the check of {failed.name}: {failed.detail}")
+        render.show_verification(out, verification, quiet=print_options.quiet)
+    if not verification.has_passed:
+        failed = next(check for check in verification.checks if not check.has_passed)
+        print_error(f"the release does not pass the check of {failed.name}: {failed.detail}")
         raise typer.Exit(CHECK_FAILED)
 
 
 @contextmanager
-def _new_directory(path: Path) -> Iterator[str]:
+def _create_directory(path: Path) -> Iterator[str]:
     """A new directory that stays, unless something fails."""
     try:
         path.mkdir()
@@ -331,11 +352,11 @@ def build() -> TyperGroup:
         help="Publish a table about people so that analysts count accurately and nobody can point at a person.",
         epilog="Start with: sfumato demo",
     )
-    app.callback()(_options)
-    looking = (info, query, verify, certificate, page, export, audit, measure, lint)
-    for command in (demo, init, plan, compare, publish, *looking):
+    app.callback()(_handle_program_options)
+    other_commands = (info, query, verify, certificate, page, export, audit, measure, lint)
+    for command in (demo, init, plan, compare, publish, *other_commands):
         kind = RequestCommand if command in (plan, compare, publish) else Command
-        app.command(cls=kind, epilog=make_epilog(command.__name__))(spread(command))
+        app.command(cls=kind, epilog=make_epilog(command.__name__))(expand_option_groups(command))
     return cast(TyperGroup, typer.main.get_command(app))
 
 
@@ -347,7 +368,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence[str] | None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(report_failure, "--json" in (sys.argv[1:] if arguments is None else arguments))
-    stopped = "stopped; nothing was left behind."
+    stop_message = "stopped; nothing was left behind."
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signal_number) != signal.SIG_IGN:  # as nohup asks for
             signal.signal(signal_number, signal.default_int_handler)  # so that everything is cleaned up on the way out
@@ -358,7 +379,7 @@ def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence
         fail(error.kind, str(error), notices=[signal_number.to_json() for signal_number in error.notices])
         code = CHECK_FAILED
     except SfumatoError as error:
-        fail(error.kind, str(error), error.with_values, **error.details)
+        fail(error.kind, str(error), error.sentence_with_values, **error.details)
         code = BAD_INPUT
     except TyperException as error:
         context, message = getattr(error, "ctx", None), error.format_message().strip().rstrip(".")
@@ -372,9 +393,9 @@ def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence
         fail("memory", "memory is full, and nothing was left behind; end other programs, or take a larger machine.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
-        code = STOPPED
+        code = STOPPED_CODE
     except StoppedError as error:
-        code, stopped = STOPPED, str(error)
-    if code == STOPPED:  # typer answers an interrupt by this code, without a word
-        fail("stopped", stopped)
+        code, stop_message = STOPPED_CODE, str(error)
+    if code == STOPPED_CODE:  # typer answers an interrupt by this code, without a word
+        fail("stopped", stop_message)
     sys.exit(code if isinstance(code, int) else 0)

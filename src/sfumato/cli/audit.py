@@ -14,9 +14,9 @@ from sfumato._readers.read_options import POINT, ReadOptions
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
-    HIERARCHY,
-    OUTPUT,
-    TABLES,
+    HIERARCHY_FORM,
+    OUTPUT_PANEL,
+    TABLES_HELP,
     Decimal,
     Encoding,
     PrintOptions,
@@ -38,7 +38,9 @@ class AuditOptions(OptionGroup):
 
     PANEL: ClassVar = KNOWLEDGE_PANEL
 
-    original: Annotated[str, typer.Option("--original", metavar="TABLE", help=f"The table it was made from. {TABLES}.")]
+    original: Annotated[
+        str, typer.Option("--original", metavar="TABLE", help=f"The table it was made from. {TABLES_HELP}.")
+    ]
     plan_file: Annotated[
         Path | None,
         typer.Option(
@@ -80,7 +82,7 @@ class AuditOptions(OptionGroup):
 class ReportOptions(OptionGroup):
     """Where the report goes."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = OUTPUT_PANEL
 
     target: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.html", help="Where the report goes: a new file. Private.")
@@ -88,77 +90,80 @@ class ReportOptions(OptionGroup):
     force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False
 
 
-def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, printed: PrintOptions) -> None:
+def audit(
+    release: ReleasePath, audit_options: AuditOptions, report_options: ReportOptions, print_options: PrintOptions
+) -> None:
     """Let attackers at a release, compare answers with the truth, and write a report to file. Private."""
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
 
-    if written.target is None and not printed.as_json:
+    if report_options.target is None and not print_options.as_json:
         raise TargetError("name the file of the report with --out, such as --out report.html, or ask for --json.")
-    if known.second_plan_file is not None and known.second is None:
+    if audit_options.second_plan_file is not None and audit_options.second is None:
         raise TargetError("--second-plan-file is the key of another release; name that with --second.")
-    questions = [] if known.questions is None else read_batch(known.questions)
-    with render.open_progress_engine(err, printed) as engine:
+    questions = [] if audit_options.questions is None else read_batch(audit_options.questions)
+    with render.open_progress_engine(err, print_options) as engine:
         dossier = sfumato.audit(
             release,
-            known.original,
-            written.target,
-            plan_file=known.plan_file,
-            second=None if known.second is None else (known.second, known.second_plan_file),
-            population=known.population,
-            context=known.context,
+            audit_options.original,
+            report_options.target,
+            plan_file=audit_options.plan_file,
+            second=None if audit_options.second is None else (audit_options.second, audit_options.second_plan_file),
+            population=audit_options.population,
+            context=audit_options.context,
             questions=questions,
-            seed=known.seed,
-            command=_format_command(release, known, written),
-            hierarchies={name: Path(file) for name, file in parse_assignments(known.hierarchy, HIERARCHY)},
-            read=ReadOptions(encoding=known.encoding, decimal=known.decimal),
+            seed=audit_options.seed,
+            command=_format_command(release, audit_options, report_options),
+            hierarchies={name: Path(file) for name, file in parse_assignments(audit_options.hierarchy, HIERARCHY_FORM)},
+            read=ReadOptions(encoding=audit_options.encoding, decimal=audit_options.decimal),
             progress=engine.progress,
-            force=written.force,
+            force=report_options.force,
         )
-    if printed.as_json:
-        print_json(({} if written.target is None else {"path": str(written.target)}) | dossier.to_json())
-    elif not printed.quiet:
-        _show(dossier)
+    if print_options.as_json:
+        print_json(({} if report_options.target is None else {"path": str(report_options.target)}) | dossier.to_json())
+    elif not print_options.quiet:
+        _show_summary(dossier)
         out.print(
-            f"written to {render.escape_for_terminal(str(written.target))}, for you alone",
+            f"written to {render.escape_for_terminal(str(report_options.target))}, for you alone",
             soft_wrap=True,
             highlight=False,
         )
     if not dossier.is_met:
-        _fail(dossier)
+        _report_failed_check(dossier)
 
 
-def _fail(dossier: Dossier) -> NoReturn:
+def _report_failed_check(dossier: Dossier) -> NoReturn:
     """The release does not keep what it promises."""
-    failed = dossier.failed[0]
+    failed = dossier.failed_checks[0]
     message = f"error: the release does not pass the check of {failed.name}: {failed.detail}"
     err.print(message, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(CHECK_FAILED)
 
 
-def _show(dossier: Dossier) -> None:
+def _show_summary(dossier: Dossier) -> None:
     """The numbers that are read first, and what they do not cover."""
     from sfumato._report.audit_report import list_five_numbers  # noqa: PLC0415 - takes long to load
 
-    for much, what, beyond in list_five_numbers(dossier):
+    for number_text, what, caveat in list_five_numbers(dossier):
         out.print(
-            f"[bold]{render.escape_for_terminal(much)}[/bold]  {render.escape_for_terminal(what)}", highlight=False
+            f"[bold]{render.escape_for_terminal(number_text)}[/bold]  {render.escape_for_terminal(what)}",
+            highlight=False,
         )
-        render.show_text(out, beyond)
+        render.show_text(out, caveat)
 
 
-def _format_command(release: Path, knowledge: AuditOptions, written: ReportOptions) -> str:
+def _format_command(release: Path, audit_options: AuditOptions, report_options: ReportOptions) -> str:
     """How to ask for the same once more."""
     option_values: list[tuple[str, Any]] = [
-        ("--original", knowledge.original),
-        ("--plan-file", knowledge.plan_file),
-        ("--context", knowledge.context),
-        ("--questions", knowledge.questions),
-        ("--population", knowledge.population),
-        ("--second", knowledge.second),
-        ("--second-plan-file", knowledge.second_plan_file),
-        ("--seed", knowledge.seed),
-        *(("--hierarchy", hierarchy) for hierarchy in knowledge.hierarchy),
-        ("--out", written.target),
+        ("--original", audit_options.original),
+        ("--plan-file", audit_options.plan_file),
+        ("--context", audit_options.context),
+        ("--questions", audit_options.questions),
+        ("--population", audit_options.population),
+        ("--second", audit_options.second),
+        ("--second-plan-file", audit_options.second_plan_file),
+        ("--seed", audit_options.seed),
+        *(("--hierarchy", hierarchy) for hierarchy in audit_options.hierarchy),
+        ("--out", report_options.target),
     ]
     arguments = [word for name, value in option_values if value is not None for word in (name, str(value))]
     return shlex.join(["sfumato", "audit", str(release), *arguments])

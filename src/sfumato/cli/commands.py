@@ -12,21 +12,21 @@ from typer.core import TyperCommand, TyperOption
 
 from sfumato._core.small_text_files import TOML
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
-from sfumato.cli.request_file import BY_COLUMN, TABLE, RequestFile
+from sfumato.cli.request_file import COLUMN_SECTIONS, TABLE, RequestFile
 from sfumato.errors import SpecError
 
-LEAVING_OUT = ("identifier", "drop")
+DROPPING_OPTIONS = ("identifier", "drop")
 """Columns that a file leaves out stay out, whichever others the command line names."""
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
 ROLES = ("sensitive", "identifier", "person", "drop")
-ASKED = "--sensitive diagnosis --person patient --prior 1/10 --posterior 1/3"
+EXAMPLE_OPTIONS = "--sensitive diagnosis --person patient --prior 1/10 --posterior 1/3"
 EXAMPLES = {
     "demo": "sfumato demo --out tour",
     "init": "sfumato init tour/hospital.parquet",
-    "plan": f"sfumato plan tour/hospital.parquet {ASKED}",
-    "compare": f"sfumato compare tour/hospital.parquet {ASKED}",
-    "publish": f"sfumato publish tour/hospital.parquet {ASKED} --out release",
+    "plan": f"sfumato plan tour/hospital.parquet {EXAMPLE_OPTIONS}",
+    "compare": f"sfumato compare tour/hospital.parquet {EXAMPLE_OPTIONS}",
+    "publish": f"sfumato publish tour/hospital.parquet {EXAMPLE_OPTIONS} --out release",
     "info": "sfumato info tour/release",
     "query": "sfumato query tour/release \"SELECT sex, COUNT(*) FROM release WHERE diagnosis = 'HIV' GROUP BY sex\"",
     "verify": "sfumato verify tour/release --original tour/hospital.parquet",
@@ -53,10 +53,10 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
-        began = time.monotonic()
+        start_time = time.monotonic()
         result = super().invoke(ctx)
         if ctx.params.get("verbose"):
-            typer.echo(f"time: {time.monotonic() - began:.1f} s in all", err=True)
+            typer.echo(f"time: {time.monotonic() - start_time:.1f} s in all", err=True)
         return result
 
     def get_help_option(self, ctx: Any) -> TyperOption | None:
@@ -72,29 +72,31 @@ class RequestCommand(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Take from the file what the command line does not say."""
-        named = self.make_parser(ctx).parse_args(args=list(args))[0].get(TABLE)
-        if not isinstance(named, str) or not named.lower().endswith(TOML):
+        table_name = self.make_parser(ctx).parse_args(args=list(args))[0].get(TABLE)
+        if not isinstance(table_name, str) or not table_name.lower().endswith(TOML):
             rest = super().parse_args(ctx, args)
-            self._tell(ctx, {}, "")
+            self._print_settings(ctx, {}, "")
             return rest
-        file = RequestFile.read(Path(named))
-        ctx.default_map = {name: value for name, value in file.given.items() if name != TABLE}
+        file = RequestFile.read(Path(table_name))
+        ctx.default_map = {name: value for name, value in file.settings.items() if name != TABLE}
         rest = super().parse_args(ctx, args)
         ctx.params[TABLE] = table = file.table
         if table is None and ctx.params.get("counts") is None:
-            raise SpecError(f"the request file {named!r} names no table; write path = '...' in its section [table].")
+            raise SpecError(
+                f"the request file {table_name!r} names no table; write path = '...' in its section [table]."
+            )
         _decide_rows(ctx)
         columns_by_role = {role: list(ctx.params[role]) if is_given(ctx, role) else [] for role in ROLES}
-        for name in (*LEAVING_OUT, *BY_COLUMN.values()):
-            if is_given(ctx, name) and name in file.given:
-                ctx.params[name] = _merge_column_settings(name, file.given[name], ctx.params[name])
+        for name in (*DROPPING_OPTIONS, *COLUMN_SECTIONS.values()):
+            if is_given(ctx, name) and name in file.settings:
+                ctx.params[name] = _merge_column_settings(name, file.settings[name], ctx.params[name])
         _decide_roles(ctx, columns_by_role)
-        self._tell(ctx, file.given, named)
+        self._print_settings(ctx, file.settings, table_name)
         return rest
 
-    def _tell(self, ctx: Any, filed: Mapping[str, Any], file: str) -> None:
+    def _print_settings(self, ctx: Any, file_settings: Mapping[str, Any], file: str) -> None:
         if ctx.params.get("verbose"):
-            for line in list_setting_origins(ctx, filed, file):
+            for line in list_setting_origins(ctx, file_settings, file):
                 typer.echo(escape_unprintable(hide_passwords(f"setting: {line}")), err=True)
 
 
@@ -119,31 +121,34 @@ def is_given(ctx: Any, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _merge_column_settings(name: str, filed: Sequence[str], from_command_line: Sequence[str]) -> list[str]:
+def _merge_column_settings(name: str, from_file: Sequence[str], from_command_line: Sequence[str]) -> list[str]:
     """What the file and the command line say of columns; of the same column the command line's word counts."""
-    if name in LEAVING_OUT:
-        return list(dict.fromkeys((*filed, *from_command_line)))
-    again = {setting.partition("=")[0] for setting in from_command_line}
-    return [*(setting for setting in filed if setting.partition("=")[0] not in again), *from_command_line]
+    if name in DROPPING_OPTIONS:
+        return list(dict.fromkeys((*from_file, *from_command_line)))
+    repeated_columns = {setting.partition("=")[0] for setting in from_command_line}
+    return [
+        *(setting for setting in from_file if setting.partition("=")[0] not in repeated_columns),
+        *from_command_line,
+    ]
 
 
-def list_setting_origins(ctx: Any, filed: Mapping[str, Any], file: str) -> Iterator[str]:
+def list_setting_origins(ctx: Any, file_settings: Mapping[str, Any], file: str) -> Iterator[str]:
     """Each setting that is not a default, and where it comes from."""
     for option in (
         parameter for parameter in ctx.command.params if parameter.name in ctx.params and parameter.name != "verbose"
     ):
         name = option.name
         value = f"{option.opts[0].removeprefix('--').replace('-', '_')} = {_format_value(ctx.params[name])}"
-        if name in filed and (name == TABLE or not is_given(ctx, name)):
+        if name in file_settings and (name == TABLE or not is_given(ctx, name)):
             yield f"{value}, from {file}"
         elif not is_given(ctx, name):
             continue
-        elif name not in filed:
+        elif name not in file_settings:
             yield f"{value}, from the command line"
-        elif name in (*LEAVING_OUT, *BY_COLUMN.values()):
+        elif name in (*DROPPING_OPTIONS, *COLUMN_SECTIONS.values()):
             yield f"{value}, from {file} and the command line"
         else:
-            yield f"{value}, from the command line, instead of {_format_value(filed[name])} from {file}"
+            yield f"{value}, from the command line, instead of {_format_value(file_settings[name])} from {file}"
     yield "everything else as it is by default"
 
 

@@ -11,22 +11,30 @@ import typer
 from rich.table import Column, Table
 
 import sfumato
-from sfumato._planning.bound_for_error import AT
+from sfumato._planning.bound_for_error import DEFAULT_COUNT
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
-from sfumato.cli.options import OUTPUT, PROMISE, PrintOptions, PromiseOptions, RequestPath, StopOptions, TableOptions
+from sfumato.cli.options import (
+    OUTPUT_PANEL,
+    PROMISE_PANEL,
+    PrintOptions,
+    PromiseOptions,
+    RequestPath,
+    StopOptions,
+    TableOptions,
+)
 from sfumato.cli.output import err, out, print_json
-from sfumato.cli.pages import HOLDER, Decider
+from sfumato.cli.pages import DEFAULT_DECIDER, Decider
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import TargetError
 
 if TYPE_CHECKING:
     from sfumato import Comparison
-    from sfumato._comparison.comparison_tables import Layer
+    from sfumato._comparison.comparison_tables import ComparisonTable
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
 """Where a gain or an error is aimed at, every posterior will do, unless one is given."""
-MARKS = {
+STANDING_MARKS = {
     "recommended": "\u25cf",
     "promises less than was asked for": "\u25cb",
     "publishing would stop": "\u25a0",
@@ -39,7 +47,7 @@ MARKS = {
 class AimOptions(OptionGroup):
     """What is the same for all mechanisms, and for whom gains are told; no key of a request file is meant by these."""
 
-    PANEL: ClassVar = PROMISE
+    PANEL: ClassVar = PROMISE_PANEL
 
     same_gain: Annotated[
         str | None,
@@ -63,13 +71,15 @@ class AimOptions(OptionGroup):
     ] = None
     count: Annotated[
         int | None,
-        typer.Option("--at", metavar="N", help="The count whose error is told.", min=1, show_default=f"{AT:,}"),
+        typer.Option(
+            "--at", metavar="N", help="The count whose error is told.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+        ),
     ] = None
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Repeat what attackers are let at; by chance without.")
     ] = None
 
-    def asked(self, promise: PromiseOptions) -> PromiseOptions:
+    def complete_promise(self, promise: PromiseOptions) -> PromiseOptions:
         """The promise, of which a posterior may be left out where something else is aimed at."""
         is_open = promise.given["prior"] is not None and promise.given[POSTERIOR] is None
         if is_open and (self.same_gain or self.same_error):
@@ -81,14 +91,14 @@ class AimOptions(OptionGroup):
 class ComparePageOptions(OptionGroup):
     """Where the page goes."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = OUTPUT_PANEL
 
     page: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE.html", help="Also write the comparison as a page with figures. Private."),
     ] = None
     replaces: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False
-    decider: Decider = HOLDER
+    decider: Decider = DEFAULT_DECIDER
 
     def check(self) -> None:
         """Refuse a place for the page before anything takes long."""
@@ -96,88 +106,97 @@ class ComparePageOptions(OptionGroup):
 
         if self.page is not None:
             check_place(self.page, force=self.replaces)
-        elif self.decider != HOLDER:
+        elif self.decider != DEFAULT_DECIDER:
             raise TargetError("--decider is for the page of a comparison; name its file with --out.")
 
 
 def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     table: RequestPath,
-    described: TableOptions,
+    table_options: TableOptions,
     promise: PromiseOptions,
-    accepting: StopOptions,
-    aimed: AimOptions,
-    where: EngineOptions,
-    filed: ComparePageOptions,
-    printed: PrintOptions,
+    stop_options: StopOptions,
+    aim_options: AimOptions,
+    engine_options: EngineOptions,
+    page_options: ComparePageOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Compare all mechanisms at one request: what is proved, what attackers find, what it costs. Private."""
-    from sfumato.cli.app import request_of  # noqa: PLC0415 - the program imports its commands
+    from sfumato.cli.app import make_request  # noqa: PLC0415 - the program imports its commands
 
-    filed.check()
-    request = request_of(table, described, aimed.asked(promise), accepting)
-    with render.open_progress_engine(err, printed, partial(where.made, table)) as engine:
+    page_options.check()
+    request = make_request(table, table_options, aim_options.complete_promise(promise), stop_options)
+    with render.open_progress_engine(err, print_options, partial(engine_options.make_engine, table)) as engine:
         comparison = sfumato.compare(
             request,
             engine,
-            at_gain=aimed.same_gain,
-            attacker=aimed.attacker,
-            error=aimed.same_error,
-            at=aimed.count,
-            seed=aimed.seed,
+            at_gain=aim_options.same_gain,
+            attacker=aim_options.attacker,
+            error=aim_options.same_error,
+            at=aim_options.count,
+            seed=aim_options.seed,
             progress=partial(engine.progress, render.COMPARING),
         )
-    if filed.page is not None:
-        from sfumato._report import compare_page, save  # noqa: PLC0415 - takes long to load
+    if page_options.page is not None:
+        from sfumato._report import make_comparison_page, save  # noqa: PLC0415 - takes long to load
 
-        save(compare_page(comparison, request.schema.sensitive, filed.decider), filed.page, force=filed.replaces)
-    if printed.as_json:
-        print_json(({} if filed.page is None else {"path": str(filed.page)}) | comparison.to_json())
+        save(
+            make_comparison_page(comparison, request.schema.sensitive_name, page_options.decider),
+            page_options.page,
+            force=page_options.replaces,
+        )
+    if print_options.as_json:
+        print_json(({} if page_options.page is None else {"path": str(page_options.page)}) | comparison.to_json())
         return
-    show_comparison(comparison, quiet=printed.quiet)
-    if filed.page is not None and not printed.quiet:
-        message = f"written to {render.escape_for_terminal(str(filed.page))}, for you alone"
+    show_comparison(comparison, quiet=print_options.quiet)
+    if page_options.page is not None and not print_options.quiet:
+        message = f"written to {render.escape_for_terminal(str(page_options.page))}, for you alone"
         out.print(message, soft_wrap=True, highlight=False)
 
 
 def show_comparison(comparison: Comparison, *, quiet: bool = False) -> None:
     """Three layers, always together: proved, measured, cost; then advice, and what was left out."""
-    from sfumato._comparison.comparison_tables import KNOWING, make_attack_layer, make_cost_layer, make_guarantee_layer  # noqa: PLC0415 - takes long to load
+    from sfumato._comparison.comparison_tables import (  # noqa: PLC0415 - takes long to load
+        KNOWLEDGE,
+        make_attack_table,
+        make_cost_table,
+        make_guarantee_table,
+    )
 
     out.print(
-        f"compared at {comparison.aim.words}; prior {comparison.bound.prior}, guarantee {comparison.guarantee}",
+        f"compared at {comparison.aim.description}; prior {comparison.bound.prior}, guarantee {comparison.guarantee}",
         highlight=False,
     )
-    knowledge = "; ".join(f"{letter}: {knowledge}" for letter, knowledge in KNOWING.items())
+    knowledge = "; ".join(f"{letter}: {knowledge}" for letter, knowledge in KNOWLEDGE.items())
     render.show_text(out, f"attackers, by what they know: {knowledge}. Gains are those of {comparison.attacker}.")
     for layer in (
-        make_guarantee_layer(comparison, with_standing=False),
-        make_attack_layer(comparison),
-        make_cost_layer(comparison, with_time=False),
+        make_guarantee_table(comparison, with_standing=False),
+        make_attack_table(comparison),
+        make_cost_table(comparison, with_time=False),
     ):
         out.print(f"\n[bold]{layer.title}[/bold]", highlight=False)
         out.print(_build_table(comparison, layer))
         if not quiet:
             render.show_text(out, layer.note)
-    marks = "  ".join(f"{mark} {standing}" for standing, mark in MARKS.items() if mark.strip())
+    marks = "  ".join(f"{mark} {standing}" for standing, mark in STANDING_MARKS.items() if mark.strip())
     out.print(f"{marks}\n", style="dim", highlight=False)
     render.show_text(out, comparison.recommendation)
     for contender in comparison.contenders:
         if not contender.is_possible:
-            render.show_text(out, f"{contender.mechanism.name} is not possible: {contender.proposed.refusal}")
-        elif contender.stop and not quiet:
-            render.show_text(out, f"{contender.mechanism.name} would not be published: {contender.stop}")
+            render.show_text(out, f"{contender.mechanism.name} is not possible: {contender.trial.refusal}")
+        elif contender.stop_reason and not quiet:
+            render.show_text(out, f"{contender.mechanism.name} would not be published: {contender.stop_reason}")
     for baseline in () if quiet else comparison.baselines:
-        render.show_text(out, f"{baseline.name}: {baseline.words}")
+        render.show_text(out, f"{baseline.name}: {baseline.description}")
 
 
-def _build_table(comparison: Comparison, layer: Layer) -> Table:
+def _build_table(comparison: Comparison, layer: ComparisonTable) -> Table:
     """A line for each mechanism that is possible, marked."""
-    shown = Table(Column(layer.headings[0], no_wrap=True), highlight=False)
+    table = Table(Column(layer.headings[0], no_wrap=True), highlight=False)
     for number, heading in enumerate(layer.headings[1:], start=1):
-        shown.add_column(heading, justify="left" if number < layer.words else "right", no_wrap=True)
-    for contender, (name, *cells) in zip(comparison.possible, layer.rows, strict=True):
-        shown.add_row(
-            f"{MARKS[comparison.standing(contender)]} {render.escape_for_terminal(name)}",
+        table.add_column(heading, justify="left" if number < layer.text_columns else "right", no_wrap=True)
+    for contender, (name, *cells) in zip(comparison.possible_contenders, layer.rows, strict=True):
+        table.add_row(
+            f"{STANDING_MARKS[comparison.describe_standing(contender)]} {render.escape_for_terminal(name)}",
             *map(render.escape_for_terminal, cells),
         )
-    return shown
+    return table

@@ -23,38 +23,45 @@ def export(  # noqa: PLR0913 - the options of the command
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Write a release for a statistics package: public columns, and a column of weights to add up for each value."""
-    from sfumato._query.export import export as exported  # noqa: PLC0415 - takes long to load
+    from sfumato._query.export import export as export_release  # noqa: PLC0415 - takes long to load
     from sfumato._query.export import parse_values  # noqa: PLC0415 - takes long to load
 
     opened = sfumato.Release.open(release)
     opened.check_method(method)
-    with render.show_fetching(err, release, quiet=printed.is_silent):
-        result = exported(opened, parse_values(values), to, method=method, force=force)
-    if printed.as_json:
-        weights = {name: display(value) for name, value in result.weights.items()}
-        report = {"path": str(result.path), "rows": result.rows, "weights": weights, "renamed": dict(result.renamed)}
-        print_json({**report, "formulas": list(result.formulas)})
+    with render.show_fetching(err, release, quiet=print_options.is_silent):
+        result = export_release(opened, parse_values(values), to, method=method, force=force)
+    if print_options.as_json:
+        weights = {name: display(value) for name, value in result.weight_columns.items()}
+        report = {
+            "path": str(result.path),
+            "rows": result.rows,
+            "weights": weights,
+            "renamed": dict(result.renamed_columns),
+        }
+        print_json({**report, "formulas": list(result.formula_columns)})
         return
-    if printed.quiet:
+    if print_options.quiet:
         return
-    _show(result)
+    _show_result(result)
 
 
-def _show(result: sfumato.Exported) -> None:
+def _show_result(result: sfumato.ExportedFiles) -> None:
     """Say which column to add up for which count, and what was renamed."""
     escape = render.escape_for_terminal
-    lines = [f"add up {escape(name)} to count {escape(display(value))}" for name, value in result.weights.items()]
-    lines += [f"{escape(new)} is {escape(old)}" for old, new in result.renamed.items()]
+    lines = [
+        f"add up {escape(name)} to count {escape(display(value))}" for name, value in result.weight_columns.items()
+    ]
+    lines += [f"{escape(new)} is {escape(old)}" for old, new in result.renamed_columns.items()]
     for line in lines:
         out.print(line, soft_wrap=True, highlight=False)
-    if result.formulas and result.path.suffix.lower() == ".csv":
+    if result.formula_columns and result.path.suffix.lower() == ".csv":
         render.show_notice(
             err,
-            f"{format_values(result.formulas)} has names or texts that a spreadsheet takes for formulas (= + - @): "
-            "read the file with a statistics package, or import the column as text.",
+            f"{format_values(result.formula_columns)} has names or texts that a spreadsheet takes for formulas (= + - "
+            "@): read the file with a statistics package, or import the column as text.",
         )
     message = f"{result.rows:,} records written to {escape(str(result.path))}"
     out.print(f"{message}; the weights add up to the counts of the release", soft_wrap=True, highlight=False)

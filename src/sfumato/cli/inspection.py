@@ -17,7 +17,7 @@ from sfumato.cli.options import Decimal, Encoding, PrintOptions, TablePath
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 
 if TYPE_CHECKING:
-    from sfumato import Finding, Inspection, Measures
+    from sfumato import Finding, LintReport, Measures
 
 DIGITS = 4
 
@@ -42,10 +42,10 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
     encoding: Encoding = "utf-8",
     decimal: Decimal = POINT,
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Measure a table by the usual privacy models, with what each number leaves open. Private: it tells of groups."""
-    with render.open_progress_engine(err, printed) as engine:
+    with render.open_progress_engine(err, print_options) as engine:
         measures = sfumato.measure(
             table,
             public or (),
@@ -54,7 +54,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
             read=sfumato.ReadOptions(tuple(text or ()), encoding, tuple(missing or ()), decimal),
             progress=engine.progress,
         )
-    if printed.as_json:
+    if print_options.as_json:
         print_json(measures.to_json())
     else:
         _show_measures(measures)
@@ -63,11 +63,20 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
 def _show_measures(measures: Measures) -> None:
     from sfumato._risk.privacy_models.measure_table import MODELS, SCOPE  # noqa: PLC0415 - takes long to load
 
-    names = ", ".join(map(render.escape_for_terminal, measures.public)) or "no column"
-    out.print(f"{measures.rows:,} records in {measures.groups:,} groups that are alike in {names}", highlight=False)
-    out.print(f"the smallest group has {format_count(measures.smallest, 'record')} (k of k-anonymity)", highlight=False)
+    names = ", ".join(map(render.escape_for_terminal, measures.public_columns)) or "no column"
+    out.print(
+        f"{measures.rows:,} records in {measures.group_count:,} groups that are alike in {names}", highlight=False
+    )
+    out.print(
+        f"the smallest group has {format_count(measures.smallest_group, 'record')} (k of k-anonymity)", highlight=False
+    )
     alone, few, some_more = map(
-        format_exact_percent, (measures.alike.alone, measures.alike.below_5, measures.alike.below_11)
+        format_exact_percent,
+        (
+            measures.class_size_shares.unique_share,
+            measures.class_size_shares.below_5,
+            measures.class_size_shares.below_11,
+        ),
     )
     out.print(f"{alone} are alone, {few} among fewer than 5, {some_more} among fewer than 11", highlight=False)
     if measures.columns:
@@ -79,18 +88,18 @@ def _show_measures(measures: Measures) -> None:
             ),
         )
         for model in MODELS:
-            table.add_row(model.name, *(_number(column.numbers[model.key]) for column in measures.columns))
+            table.add_row(model.name, *(_format_number(column.numbers[model.key]) for column in measures.columns))
         out.print(table)
         if measures.others_known:
             render.show_text(out, "Groups are alike in the other sensitive columns too.")
     for model in MODELS if measures.columns else MODELS[:1]:
         out.print(f"[bold]{model.name.strip()}[/bold]", highlight=False)
-        render.show_text(out, model.says)
-        render.show_text(out, f"Left open: {model.leaves_open}")
+        render.show_text(out, model.meaning)
+        render.show_text(out, f"Left open: {model.limitation}")
     render.show_text(out, SCOPE)
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     if value is None:
         return "-"
     if math.isinf(value):
@@ -107,12 +116,12 @@ def lint(
     ],
     encoding: Encoding = "utf-8",
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Look for what a published table gives away beside its values: by its order, its file, its digits."""
-    with render.open_progress_engine(err, printed) as engine:
+    with render.open_progress_engine(err, print_options) as engine:
         inspection = sfumato.lint(table, read=sfumato.ReadOptions(encoding=encoding), progress=engine.progress)
-    if printed.as_json:
+    if print_options.as_json:
         print_json(inspection.to_json())
     else:
         _show_inspection(inspection)
@@ -120,7 +129,7 @@ def lint(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _show_inspection(inspection: Inspection) -> None:
+def _show_inspection(inspection: LintReport) -> None:
     for name, rows in inspection.tables.items():
         out.print(f"{render.escape_for_terminal(name)}: {rows:,} rows", highlight=False)
     marks: Mapping[bool, str] = {False: "[red]found[/red]", True: "[yellow]note [/yellow]"}

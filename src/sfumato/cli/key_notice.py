@@ -12,7 +12,7 @@ from sfumato.cli.options import PrintOptions
 if TYPE_CHECKING:
     from sfumato import Publication
 
-CODE = "key-not-kept"
+KEY_NOTICE_CODE = "key-not-kept"
 KEY_NOT_KEPT = (
     "The key of this release was not kept. Publishing the table again creates an independent second release; together "
     "the two reveal more than either guarantees. To repeat a release instead, name a file that only you can read "
@@ -20,19 +20,19 @@ KEY_NOT_KEPT = (
 )
 
 
-def take_notices(printed: PrintOptions, show: Callable[[Notice], None]) -> Callable[[Notice], None]:
+def make_notice_handler(print_options: PrintOptions, show: Callable[[Notice], None]) -> Callable[[Notice], None]:
     """Show notices at once; that of the key stands with the result, where people read it."""
 
-    def take(notice: Notice) -> None:
-        if not printed.quiet and (notice.code != CODE or printed.as_json):
+    def handle(notice: Notice) -> None:
+        if not print_options.quiet and (notice.code != KEY_NOTICE_CODE or print_options.as_json):
             show(reword(notice))
 
-    return take
+    return handle
 
 
 def reword(notice: Notice) -> Notice:
     """Name the option of the command in the notice of the key, and leave all others as they are."""
-    return replace(notice, sentence=KEY_NOT_KEPT) if notice.code == CODE else notice
+    return replace(notice, sentence=KEY_NOT_KEPT) if notice.code == KEY_NOTICE_CODE else notice
 
 
 def reword_all(publication: Publication) -> Publication:
@@ -40,6 +40,6 @@ def reword_all(publication: Publication) -> Publication:
     return replace(publication, notices=tuple(map(reword, publication.notices)))
 
 
-def is_kept(publication: Publication) -> bool:
+def has_kept_key(publication: Publication) -> bool:
     """Whether the key was kept, or was known before."""
-    return all(notice.code != CODE for notice in publication.notices)
+    return all(notice.code != KEY_NOTICE_CODE for notice in publication.notices)

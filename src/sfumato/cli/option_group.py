@@ -21,30 +21,30 @@ class OptionGroup:
     """The title of the panel; None for the panel of all that has no other."""
 
     @classmethod
-    def parameters(cls) -> Iterator[Parameter]:
+    def list_parameters(cls) -> Iterator[Parameter]:
         """Each option as the parameter that typer reads."""
         declared = get_type_hints(cls, include_extras=True)
         for option_field in fields(cls):
-            kind, shown = get_args(declared[option_field.name])
-            shown = copy(shown)
-            shown.rich_help_panel = None if isinstance(shown, ArgumentInfo) else cls.PANEL
+            kind, option_info = get_args(declared[option_field.name])
+            option_info = copy(option_info)
+            option_info.rich_help_panel = None if isinstance(option_info, ArgumentInfo) else cls.PANEL
             default = Parameter.empty if option_field.default is MISSING else option_field.default
             if option_field.default_factory is not MISSING:
                 default = option_field.default_factory()
-            yield make_command_parameter(option_field.name, kind, shown, default)
+            yield make_command_parameter(option_field.name, kind, option_info, default)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
         """The group, from what each of its parameters was given."""
-        return cls(**given)
+        return cls(**arguments)
 
 
-def make_command_parameter(name: str, kind: Any, shown: Any, default: Any) -> Parameter:
+def make_command_parameter(name: str, kind: Any, option_info: Any, default: Any) -> Parameter:
     """A parameter of a command, with what typer shows of it."""
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option_info])
 
 
-def spread(function: Callable[..., None]) -> Callable[..., None]:
+def expand_option_groups(function: Callable[..., None]) -> Callable[..., None]:
     """A command with a parameter for each option of the groups that a function takes."""
     declared = inspect.signature(function, eval_str=True).parameters
     groups = {
@@ -52,7 +52,7 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         for name, parameter in declared.items()
         if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup)
     }
-    options = {name: list(group.parameters()) for name, group in groups.items()}
+    options = {name: list(group.list_parameters()) for name, group in groups.items()}
 
     @wraps(function)
     def command(**arguments: Any) -> None:
@@ -62,7 +62,11 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         }
         function(**arguments, **option_groups)
 
-    flat = [parameter for name, own in declared.items() for parameter in options.get(name, [own])]
+    flat = [
+        parameter
+        for name, declared_parameter in declared.items()
+        for parameter in options.get(name, [declared_parameter])
+    ]
     by_name = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in flat]
     command.__signature__ = Signature(by_name)  # type: ignore[attr-defined]
     return command

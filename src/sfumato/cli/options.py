@@ -18,38 +18,40 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import typer
 
 from sfumato._core.option_fields import Flag, list_flags
-from sfumato._planning.bound_for_error import AT, ERROR
+from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._readers.read_options import POINT, ReadOptions
 from sfumato._readers.reader_registry import describe_tables
 from sfumato._request.accepted_risks import BREACH_LIMIT
-from sfumato._request.guarantee import ASKED, Guarantee
+from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS, Surplus
-from sfumato._request.requirement_kinds import REQUESTS, make_requirement
+from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.requirements import PrivacySpec
-from sfumato._request.schema import Bins, NullPolicy, Schema, read_domain
+from sfumato._request.schema import NullPolicy, Ranges, Schema, read_domain
 from sfumato.cli.option_group import OptionGroup, make_command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-THE_TABLE = "The table"
-PROMISE = "What to promise"
-OUTPUT = "Output"
-HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
+TABLE_PANEL = "The table"
+PROMISE_PANEL = "What to promise"
+OUTPUT_PANEL = "Output"
+HIERARCHY_FORM, PUBLISH_AT_FORM = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 """How options of columns are written."""
 
-TABLES = describe_tables()
-TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
-RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
+TABLES_HELP = describe_tables()
+TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES_HELP}.")]
+RequestPath = Annotated[
+    str, typer.Argument(metavar="TABLE", help=f"{TABLES_HELP}; or a request file (.toml, see init).")
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Decimal = Annotated[
     str, typer.Option("--decimal", metavar="MARK", help="The decimal mark in a CSV file: a point, or a comma.")
 ]
 
-BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for flag in kind.FLAGS)
+PER_COLUMN_FLAGS = " or ".join(flag.name for kind in REQUIREMENT_KINDS if kind.IS_COLUMNWISE for flag in kind.FLAGS)
 
 
 # ----------------------------------------------------------------------------------------------------------- the table
@@ -59,11 +61,11 @@ BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for
 class TableOptions(OptionGroup):
     """What the columns of a table are for, and how the table is read."""
 
-    PANEL: ClassVar = THE_TABLE
+    PANEL: ClassVar = TABLE_PANEL
 
     sensitive: Annotated[
         list[str],
-        typer.Option("--sensitive", metavar="COL", help=f"The column to protect. Repeatable with {BY_COLUMN}."),
+        typer.Option("--sensitive", metavar="COL", help=f"The column to protect. Repeatable with {PER_COLUMN_FLAGS}."),
     ] = field(default_factory=list)
     compound: Annotated[
         str | None,
@@ -143,7 +145,7 @@ class TableOptions(OptionGroup):
         """How the table is read."""
         return ReadOptions(tuple(self.text), self.encoding, tuple(self.missing), self.decimal)
 
-    def schema(self) -> Schema:
+    def make_schema(self) -> Schema:
         """The roles, domains and bins of the columns."""
         if not self.sensitive and self.compound is None:
             raise SchemaError("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
@@ -163,10 +165,10 @@ class TableOptions(OptionGroup):
             domains={
                 name: read_domain(Path(file)) for name, file in parse_assignments(self.domain, "--domain COL=FILE")
             },
-            hierarchies={name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY)},
-            publish_at=dict(parse_assignments(self.publish_at, PUBLISH_AT)),
-            bins={
-                name: Bins.parse(edges)
+            hierarchies={name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY_FORM)},
+            publish_at=dict(parse_assignments(self.publish_at, PUBLISH_AT_FORM)),
+            ranges={
+                name: Ranges.parse(edges)
                 for name, edges in parse_assignments(self.bins, "--bins COL=0,20,40", at_last=True)
             },
             nulls=self.nulls,
@@ -192,34 +194,36 @@ class PlanTableOptions(TableOptions):
         if (self.table is None) == (self.counts is None):
             raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
 
-    def grouped(self, counts: Histogram) -> tuple[Histogram, str]:
+    def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
         """Counts with the hierarchy that was named, at the level that was, and the column that they are said of."""
-        files = {name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY)}
-        levels = dict(parse_assignments(self.publish_at, PUBLISH_AT))
-        named = dict.fromkeys((*files, *levels))
-        schema = Schema.of(named, hierarchies=files, publish_at=levels)
+        files = {name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY_FORM)}
+        levels = dict(parse_assignments(self.publish_at, PUBLISH_AT_FORM))
+        columns = dict.fromkeys((*files, *levels))
+        schema = Schema.of(columns, hierarchies=files, publish_at=levels)
         for name, hierarchy in schema.hierarchies.items():
-            counts = counts.along(hierarchy)
+            counts = counts.align_with(hierarchy)
             if name in schema.publish_at:
-                counts = counts.grouped(hierarchy.number(schema.publish_at[name]))
-        return counts, next(iter(named), "value")
+                counts = counts.group_by_level(hierarchy.find_level(schema.publish_at[name]))
+        return counts, next(iter(columns), "value")
 
 
 @dataclass(frozen=True)
 class TargetOptions(OptionGroup):
     """How exact counts must be: the inverse of what a plan tells."""
 
-    PANEL: ClassVar = PROMISE
+    PANEL: ClassVar = PROMISE_PANEL
 
     error: Annotated[
         str | None,
         typer.Option(
-            "--error", metavar="R", help="Also tell which posterior gives this error: 1/20.", show_default=ERROR
+            "--error", metavar="R", help="Also tell which posterior gives this error: 1/20.", show_default=DEFAULT_ERROR
         ),
     ] = None
     at: Annotated[
         int | None,
-        typer.Option("--at", metavar="N", help="The count that shall have that error.", min=1, show_default=f"{AT:,}"),
+        typer.Option(
+            "--at", metavar="N", help="The count that shall have that error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+        ),
     ] = None
 
 
@@ -241,36 +245,36 @@ def parse_assignments(options: Sequence[str], form: str, *, at_last: bool = Fals
 class PromiseOptions(OptionGroup):
     """What is asked for, and how it shall be met: the options of all requests and of all mechanisms."""
 
-    PANEL: ClassVar = PROMISE
+    PANEL: ClassVar = PROMISE_PANEL
 
     given: Mapping[str, Any]
     """What was given for each option, by its parameter; None where nothing was."""
 
     @classmethod
-    def parameters(cls) -> Iterator[Parameter]:
+    def list_parameters(cls) -> Iterator[Parameter]:
         """Every option of a request, the choice of a mechanism, and a panel of options for each mechanism.
 
         An option that several mechanisms share stands in the panel of the first.
         """
-        requested = [flag for kind in REQUESTS for flag in kind.FLAGS]
-        yield from (_make_flag_parameter(flag, PROMISE) for flag in requested)
-        names, covered = ", ".join((AUTO, *REGISTRY)), " or ".join(ASKED)
-        how = typer.Option(
+        request_flags = [flag for kind in REQUIREMENT_KINDS for flag in kind.FLAGS]
+        yield from (_make_flag_parameter(flag, PROMISE_PANEL) for flag in request_flags)
+        names, guarantee_names = ", ".join((AUTO, *REGISTRY)), " or ".join(SELECTABLE_GUARANTEES)
+        mechanism_option = typer.Option(
             "--mechanism",
             help=f"How to protect: {names}.",
-            rich_help_panel=PROMISE,
+            rich_help_panel=PROMISE_PANEL,
             autocompletion=lambda: [AUTO, *REGISTRY],
         )
-        yield make_command_parameter("mechanism", str, how, AUTO)
-        prior = f"Which prior knowledge is covered: {covered}."
-        whom = typer.Option(
+        yield make_command_parameter("mechanism", str, mechanism_option, AUTO)
+        help_text = f"Which prior knowledge is covered: {guarantee_names}."
+        guarantee_option = typer.Option(
             "--guarantee",
-            help=prior,
-            show_default=ASKED[0],
-            rich_help_panel=PROMISE,
-            autocompletion=lambda: [str(guarantee) for guarantee in ASKED],
+            help=help_text,
+            show_default=SELECTABLE_GUARANTEES[0],
+            rich_help_panel=PROMISE_PANEL,
+            autocompletion=lambda: [str(guarantee) for guarantee in SELECTABLE_GUARANTEES],
         )
-        yield make_command_parameter("guarantee", str | None, whom, None)
+        yield make_command_parameter("guarantee", str | None, guarantee_option, None)
         seen_names: set[str] = set()
         for mechanism in REGISTRY.values():
             for _, flag in list_flags(mechanism.options):
@@ -279,9 +283,9 @@ class PromiseOptions(OptionGroup):
                     yield _make_flag_parameter(flag, mechanism.name)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
         """The group, from what each of its parameters was given."""
-        return cls(given)
+        return cls(arguments)
 
     @property
     def mechanism(self) -> str:
@@ -313,28 +317,28 @@ class PromiseOptions(OptionGroup):
                 if self.given[flag.parameter] is not None:
                     holders.setdefault(flag.parameter, []).append((mechanism, name))
                     values[flag.parameter] = flag.read(self.given[flag.parameter])
-        taken: dict[str, dict[str, Any]] = {}
+        options_by_mechanism: dict[str, dict[str, Any]] = {}
         for parameter, owners in holders.items():
             meeting = [
                 (mechanism, name) for mechanism, name in owners if isinstance(self.spec, mechanism.accepted_requests)
             ]
             for mechanism, name in meeting or owners[:1]:
-                taken.setdefault(mechanism.name, {})[name] = values[parameter]
-        return {name: REGISTRY[name].options(**own) for name, own in taken.items()}
+                options_by_mechanism.setdefault(mechanism.name, {})[name] = values[parameter]
+        return {name: REGISTRY[name].options(**own_options) for name, own_options in options_by_mechanism.items()}
 
 
 def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:
     """An option that is None where it is not given, so that what it is for can tell."""
-    shown = typer.Option(flag.name, metavar=flag.metavar, min=flag.least, help=flag.help, rich_help_panel=panel)
-    kind: Any = Literal.__getitem__(flag.offered) if flag.offered else flag.kind
-    return make_command_parameter(flag.parameter, kind | None, shown, None)
+    option_info = typer.Option(flag.name, metavar=flag.metavar, min=flag.minimum, help=flag.help, rich_help_panel=panel)
+    kind: Any = Literal.__getitem__(flag.choices) if flag.choices else flag.kind
+    return make_command_parameter(flag.parameter, kind | None, option_info, None)
 
 
 @dataclass(frozen=True)
 class StopOptions(OptionGroup):
     """What must not go out."""
 
-    PANEL: ClassVar = PROMISE
+    PANEL: ClassVar = PROMISE_PANEL
 
     breach_limit: Annotated[
         str,
@@ -369,7 +373,7 @@ class StopOptions(OptionGroup):
 class NoticeOptions(OptionGroup):
     """Which notices are more than advice."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = OUTPUT_PANEL
 
     fail_on: Annotated[
         str | None,
@@ -393,7 +397,7 @@ class ReleaseFormat(StrEnum):
 class ReleaseOptions(OptionGroup):
     """Where a release goes, and with which key it is drawn."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = OUTPUT_PANEL
 
     target: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, a .zip, or s3://...")
@@ -424,7 +428,7 @@ class ReleaseOptions(OptionGroup):
 class PrintOptions(OptionGroup):
     """How the outcome is told."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = OUTPUT_PANEL
 
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False
     quiet: Annotated[

@@ -13,7 +13,7 @@ import typer
 from sfumato._terminal_safe import escape_json, escape_unprintable, hide_passwords
 from sfumato.cli.render import GuardedConsole
 
-FORMAT = 1
+JSON_FORMAT = 1
 """Of all that is printed as JSON: a new number where a key changes its meaning or goes."""
 CHECK_FAILED = 1
 """The exit code of a command that found what it looks for."""
@@ -29,13 +29,13 @@ out = GuardedConsole(emoji=False)
 err = GuardedConsole(stderr=True, emoji=False)
 
 
-def print_json(written: Mapping[str, Any]) -> None:
+def print_json(entries: Mapping[str, Any]) -> None:
     """Print one document."""
-    document = {"format": FORMAT, **written}
+    document = {"format": JSON_FORMAT, **entries}
     typer.echo(escape_json(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
 
 
-def complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """One line of words that cannot steer a terminal, on standard error."""
     line = escape_unprintable(hide_passwords(" ".join(sentence.splitlines())))
     stop = "" if line.endswith(".") else "."
@@ -47,7 +47,7 @@ def report_failure(as_json: bool, kind: str, message: str, with_values: str | No
 
     A sentence names values of the table only where somebody looks at it: what is not a terminal may be a log.
     """
-    complain(with_values if with_values is not None and sys.stderr.isatty() else message)
+    print_error(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
         with suppress(OSError):  # where standard output itself is what failed
             print_json({"error": {"kind": kind, "message": hide_passwords(message), **more}})

@@ -14,27 +14,27 @@ import typer
 import sfumato
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
-from sfumato.cli.options import OUTPUT, PrintOptions, ReleasePath
+from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
 from sfumato.cli.output import err, out, print_json
 from sfumato.errors import SfumatoError, SpecError, TargetError
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Outlook, Release, Request
+    from sfumato import PublicationPlan, Release, Request
     from sfumato._engines.engine import Engine, Progress
     from sfumato._planning.bound_for_error import ErrorTarget
     from sfumato._request.requirements import PrivacySpec
 
-LARGEST = 10.0
-HOLDER = "the holder of the table"
+MAX_MEGABYTES = 10.0
+DEFAULT_DECIDER = "the holder of the table"
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing page.")]
 Decider = Annotated[str, typer.Option("--decider", metavar="NAME", help="Who decides whether this is enough.")]
 
 
 @dataclass(frozen=True)
-class PageOptions(OptionGroup):
+class PlanPageOptions(OptionGroup):
     """Where the page of a plan goes, and who decides about it."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = OUTPUT_PANEL
 
     report: Annotated[
         Path | None,
@@ -43,7 +43,7 @@ class PageOptions(OptionGroup):
         ),
     ] = None
     force: Force = False
-    decider: Decider = HOLDER
+    decider: Decider = DEFAULT_DECIDER
 
     def check(self) -> None:
         """Refuse a place for the page before anything takes long."""
@@ -51,31 +51,32 @@ class PageOptions(OptionGroup):
 
         if self.report is not None:
             check_place(self.report, force=self.force)
-        elif self.decider != HOLDER:
+        elif self.decider != DEFAULT_DECIDER:
             raise TargetError("--decider is for the page of a plan; name its file with --report.")
 
     def save(
         self,
-        found: Outlook,
-        asked: tuple[PrivacySpec, str, ErrorTarget | None],
-        table: tuple[Request, Callable[[Progress], Engine]] | None,
-        printed: PrintOptions,
+        outlook: PublicationPlan,
+        request_parts: tuple[PrivacySpec, str, ErrorTarget | None],
+        comparison_input: tuple[Request, Callable[[Progress], Engine]] | None,
+        print_options: PrintOptions,
     ) -> None:
         """Write the page of a plan, if one is wanted: with all mechanisms, where there is a table to try them on."""
-        from sfumato._report import plan_page, save  # noqa: PLC0415 - takes long to load
+        from sfumato._report import make_plan_page, save  # noqa: PLC0415 - takes long to load
 
         if self.report is None:
             return
-        compared = None
-        if table is not None:
-            request, make_engine = table
+        comparison = None
+        if comparison_input is not None:
+            request, make_engine = comparison_input
+            # If it has no one posterior.
             with (
-                render.open_progress_engine(err, printed, make_engine) as engine,
+                render.open_progress_engine(err, print_options, make_engine) as engine,
                 suppress(SpecError),
-            ):  # if it has no one posterior
-                compared = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
-        save(plan_page(found, *asked, self.decider, compared), self.report, force=self.force)
-        if not printed.is_silent:
+            ):
+                comparison = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
+        save(make_plan_page(outlook, *request_parts, self.decider, comparison), self.report, force=self.force)
+        if not print_options.is_silent:
             message = f"written to {render.escape_for_terminal(str(self.report))}, for you alone"
             out.print(message, soft_wrap=True, highlight=False)
 
@@ -86,18 +87,18 @@ def certificate(
         Path | None, typer.Option("--out", metavar="FILE.html", help="Where the page goes: a new file.")
     ] = None,
     force: Force = False,
-    decider: Decider = HOLDER,
+    decider: Decider = DEFAULT_DECIDER,
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Write one page about a release that may go with it: its promise, design, error and limits. It verifies first."""
-    if target is None and not printed.as_json:
+    if target is None and not print_options.as_json:
         raise TargetError("name the file of the page with --out, such as --out certificate.html, or ask for --json.")
     document = sfumato.certificate(release, target, decider=decider, force=force)
-    if printed.as_json:
+    if print_options.as_json:
         print_json(({} if target is None else {"path": str(target)}) | document.to_json())
-    elif not printed.quiet:
-        render.show_text(out, document.manifest.promise)
+    elif not print_options.quiet:
+        render.show_text(out, document.manifest.guarantee_text)
         out.print(f"written to {render.escape_for_terminal(str(target))}", soft_wrap=True, highlight=False)
 
 
@@ -105,10 +106,10 @@ def certificate(
 
 
 @dataclass(frozen=True)
-class AskPageOptions(OptionGroup):
+class QuestionPageOptions(OptionGroup):
     """Whether a page that answers questions is written beside a release."""
 
-    PANEL: ClassVar = OUTPUT
+    PANEL: ClassVar = OUTPUT_PANEL
 
     page: Annotated[
         Path | None,
@@ -126,12 +127,12 @@ class AskPageOptions(OptionGroup):
                 raise TargetError(f"the page {str(self.page)!r} would lie in the release; keep it beside it.")
             check_place(self.page, force=force)
 
-    def save(self, release: Release, printed: PrintOptions, *, force: bool) -> dict[str, Any]:
+    def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> dict[str, Any]:
         """Write the page of a release that is out, if one is wanted; what is told of it."""
         if self.page is None:
             return {}
         try:
-            return {"page": save_page(release, self.page, printed, force=force)}
+            return {"page": save_page(release, self.page, print_options, force=force)}
         except SfumatoError as error:
             raise TargetError(f"the release is written to {str(release.path)!r}, but not its page: {error}") from error
 
@@ -139,17 +140,17 @@ class AskPageOptions(OptionGroup):
 def save_page(  # noqa: PLR0913 - everything but the release and the place has a default
     release: Release,
     target: Path,
-    printed: PrintOptions,
+    print_options: PrintOptions,
     *,
     title: str | None = None,
-    largest: float = LARGEST,
+    max_megabytes: float = MAX_MEGABYTES,
     force: bool = False,
 ) -> dict[str, Any]:
     """Make the page of a release and write it; what is told of it."""
-    with render.show_progress(err, printed, "counting") as progress:
-        ask_page = sfumato.page(release, target, title=title, megabytes=largest, force=force, progress=progress)
-    content_kind = "counts" if ask_page.is_counted else "records"
-    if not printed.is_silent:
+    with render.show_progress(err, print_options, "counting") as progress:
+        ask_page = sfumato.page(release, target, title=title, megabytes=max_megabytes, force=force, progress=progress)
+    content_kind = "counts" if ask_page.has_only_counts else "records"
+    if not print_options.is_silent:
         message = (
             f"written to {render.escape_for_terminal(str(target))}: {ask_page.size / 1e6:,.1f} MB, which hold the "
             f"{content_kind} of the release"
@@ -159,7 +160,7 @@ def save_page(  # noqa: PLR0913 - everything but the release and the place has a
         "path": str(target),
         "bytes": ask_page.size,
         "holds": content_kind,
-        "left_out": list(ask_page.contents.left_out),
+        "left_out": list(ask_page.contents.omitted_columns),
     }
 
 
@@ -172,18 +173,18 @@ def page(  # noqa: PLR0913 - the arguments of a command are its options
         typer.Option(
             "--megabytes", min=0.1, max=500, help="How large it may be; a larger release is put in as counts of pairs."
         ),
-    ] = LARGEST,
+    ] = MAX_MEGABYTES,
     force: Force = False,
     *,
-    printed: PrintOptions,
+    print_options: PrintOptions,
 ) -> None:
     """Write one page that answers questions to a release with error bars, in any browser, without a network."""
     from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
-    with render.show_fetching(err, release, quiet=printed.is_silent):
+    with render.show_fetching(err, release, quiet=print_options.is_silent):
         opened = sfumato.Release.open(release)
         _ = opened.folder  # where the records of a store come to
-    report = save_page(opened, target, printed, title=title, largest=largest, force=force)
-    if printed.as_json:
+    report = save_page(opened, target, print_options, title=title, max_megabytes=largest, force=force)
+    if print_options.as_json:
         print_json(report)

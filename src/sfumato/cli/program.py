@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
-MAKING_FRAMES = ("export",)
+FRAME_COMMANDS = ("export",)
 """Commands for which pyarrow must know pandas from the first."""
 
 
-class WithoutPandas(MetaPathFinder):
+class PandasBlocker(MetaPathFinder):
     """Says that there is no pandas.
 
     pyarrow loads it at its first conversion wherever it is installed, which takes a quarter of a second. No command
@@ -36,8 +36,8 @@ def program() -> None:
         return
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # while modules are loaded there is nothing to clean up, or to say
-    if not set(MAKING_FRAMES) & set(sys.argv[1:]):
-        sys.meta_path.insert(0, WithoutPandas())
+    if not set(FRAME_COMMANDS) & set(sys.argv[1:]):
+        sys.meta_path.insert(0, PandasBlocker())
     main()
 
 

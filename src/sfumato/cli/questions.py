@@ -17,7 +17,7 @@ from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import PrintOptions
-from sfumato.cli.output import BAD_INPUT, complain, err, out, print_json
+from sfumato.cli.output import BAD_INPUT, err, out, print_error, print_json
 from sfumato.errors import QueryError, SfumatoError
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class QueryOptions(OptionGroup):
 
 
 def answer_questions(
-    release: Path, query_options: QueryOptions, printed: PrintOptions, check: Callable[[Release], None]
+    release: Path, query_options: QueryOptions, print_options: PrintOptions, check: Callable[[Release], None]
 ) -> None:
     """Answers one question or a batch by a release that passes a check, and prints the answers."""
     from sfumato._query.attached_tables import parse_attachments  # noqa: PLC0415 - takes long to load
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
-    from sfumato._query.child_process import Asking, ask_apart  # noqa: PLC0415 - takes long to load
+    from sfumato._query.child_process import QueryJob, ask_in_child  # noqa: PLC0415 - takes long to load
 
     if (query_options.sql is None) == (query_options.batch is None):
         raise QueryError(
@@ -78,36 +78,36 @@ def answer_questions(
     tables, opened = parse_attachments(query_options.attach), sfumato.Release.open(release)
     check(opened)
     questions = [str(query_options.sql)] if query_options.batch is None else read_batch(query_options.batch)
-    with render.show_fetching(err, release, quiet=printed.is_silent):
-        asking = Asking(
+    with render.show_fetching(err, release, quiet=print_options.is_silent):
+        asking = QueryJob(
             opened,
             tuple(questions),
             is_batch=query_options.batch is not None,
             method=query_options.method,
-            attach=tables,
-            simultaneous=query_options.simultaneous,
-            consistent=query_options.consistent,
+            attached_paths=tables,
+            is_simultaneous=query_options.simultaneous,
+            is_consistent=query_options.consistent,
             totals=query_options.totals,
             timeout=query_options.timeout,
         )
     if asking.is_batch:
-        with render.show_progress(err, printed) as progress:
-            answers = ask_apart(asking, progress)
-        _print_batch(answers, query_options.level, printed)
+        with render.show_progress(err, print_options) as progress:
+            answers = ask_in_child(asking, progress)
+        _print_batch(answers, query_options.level, print_options)
         return
-    (answer,) = ask_apart(asking)
+    (answer,) = ask_in_child(asking)
     if isinstance(answer, SfumatoError):
         raise answer
-    if printed.as_json:
+    if print_options.as_json:
         print_json(answer_json(answer, query_options.level))
     else:
-        show_answer(out, answer, query_options.level, quiet=printed.quiet)
+        show_answer(out, answer, query_options.level, quiet=print_options.quiet)
 
 
-def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed: PrintOptions) -> None:
+def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_options: PrintOptions) -> None:
     """Print all answers; what could not be answered makes the command fail, after the rest."""
-    failed = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
-    if printed.as_json:
+    failed_numbers = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
+    if print_options.as_json:
         results = [
             {"error": str(answer)} if isinstance(answer, SfumatoError) else answer_json(answer, level)
             for answer in answers
@@ -121,7 +121,10 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed
                     f"not answered: {escape_unprintable(str(answer))}", soft_wrap=True, highlight=False, markup=False
                 )
             else:
-                show_answer(out, answer, level, quiet=printed.quiet)
-    if failed:
-        complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
+                show_answer(out, answer, level, quiet=print_options.quiet)
+    if failed_numbers:
+        print_error(
+            f"{len(failed_numbers)} of {len(answers)} questions were not answered; the first is number "
+            f"{failed_numbers[0]}."
+        )
         raise typer.Exit(BAD_INPUT)

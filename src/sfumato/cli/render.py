@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBars
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -19,22 +20,21 @@ import sfumato
 from sfumato._core.cell_values import format_relative_error, format_value_count, format_values, make_labels
 from sfumato._core.object_store import Address
 from sfumato._figures.number_cells import align_cells
-from sfumato._planning.predicted_error import CURVE
+from sfumato._planning.predicted_error import CURVE_COUNTS
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._records.sql_quoting import format_level, quote_if_needed
 from sfumato._terminal_safe import escape_lines, escape_unprintable
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms import broken_plugins
+from sfumato.mechanisms import list_broken_plugins
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from pathlib import Path
 
-    from sfumato import Attack, Chosen, Notice, Outlook, Publication, Release, Verification
+    from sfumato import Attack, ChosenMechanism, Notice, Publication, PublicationPlan, Release, Verification
     from sfumato._commands.demo import Demonstration
-    from sfumato._engines.engine import Engine
-    from sfumato._engines.engine import Progress as Told
+    from sfumato._engines.engine import Engine, Progress
     from sfumato._planning.bound_for_error import ErrorTarget
-    from sfumato._planning.grouping_gains import Gain
+    from sfumato._planning.grouping_gains import GroupingGain
     from sfumato._profile.equivalence_classes import Uniqueness
     from sfumato._profile.role_guessing import TableGuess
     from sfumato._release.description import Description
@@ -64,27 +64,27 @@ def escape_for_terminal(text: str) -> str:
 
 @contextmanager
 def open_progress_engine(
-    console: Console, printed: PrintOptions, make_engine: Callable[[Told], Engine] | None = None
+    console: Console, print_options: PrintOptions, make_engine: Callable[[Progress], Engine] | None = None
 ) -> Iterator[Engine]:
     """An engine whose progress is shown while the terminal is interactive; on demand, also when each stage ended."""
-    began, ended = time.monotonic(), dict[str, float]()
+    start_time, end_times = time.monotonic(), dict[str, float]()
 
-    with _show_bars(console, is_wanted=console.is_terminal and not printed.is_silent) as show:
+    with _show_bars(console, is_visible=console.is_terminal and not print_options.is_silent) as show:
 
         def progress(stage: str, done: int, total: int | None) -> None:
-            ended[stage] = time.monotonic() - began
+            end_times[stage] = time.monotonic() - start_time
             show(stage, done, total)
 
         yield sfumato.LocalEngine(progress=progress) if make_engine is None else make_engine(progress)
-    if printed.verbose and ended:
-        stage_times = ", ".join(f"{stage} until {seconds:.1f} s" for stage, seconds in ended.items())
+    if print_options.verbose and end_times:
+        stage_times = ", ".join(f"{stage} until {seconds:.1f} s" for stage, seconds in end_times.items())
         console.print(f"time: {stage_times}", highlight=False)
 
 
 @contextmanager
-def _show_bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+def _show_bars(console: Console, *, is_visible: bool) -> Iterator[Callable[[str, int, int | None], None]]:
     """A bar for each stage."""
-    if not is_wanted:
+    if not is_visible:
         yield lambda stage, done, total: None
         return
     columns = (
@@ -94,7 +94,7 @@ def _show_bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, 
         TextColumn("{task.fields[unit]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bars:
+    with ProgressBars(*columns, console=console, transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def show(stage: str, done: int, total: int | None) -> None:
@@ -105,7 +105,7 @@ def _show_bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, 
         yield show
 
 
-class ProgressShown(Protocol):
+class StepProgress(Protocol):
     """Says how many steps are done, and of what, if that changes."""
 
     def __call__(self, done: int, total: int, what: str = ...) -> None:  # noqa: D102
@@ -113,15 +113,15 @@ class ProgressShown(Protocol):
 
 
 @contextmanager
-def show_progress(console: Console, printed: PrintOptions, doing: str = "asking") -> Iterator[ProgressShown]:
+def show_progress(console: Console, print_options: PrintOptions, activity: str = "asking") -> Iterator[StepProgress]:
     """Shows how many questions are answered, or steps done, while the terminal is interactive."""
-    if printed.is_silent or not console.is_terminal:
-        yield lambda done, total, what=doing: None
+    if print_options.is_silent or not console.is_terminal:
+        yield lambda done, total, what=activity: None
         return
     description_column = TextColumn("{task.description}")
-    with Progress(description_column, BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
-        task = bars.add_task(doing)
-        yield lambda done, total, what=doing: bars.update(task, description=what, completed=done, total=total)
+    with ProgressBars(description_column, BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
+        task = bars.add_task(activity)
+        yield lambda done, total, what=activity: bars.update(task, description=what, completed=done, total=total)
 
 
 @contextmanager
@@ -159,54 +159,57 @@ def show_notices(console: Console, notices: Sequence[Notice]) -> None:
 
 def show_broken_plugins(console: Console) -> None:
     """The plug-ins that were left out; every other mechanism works."""
-    for plugin in broken_plugins():
+    for plugin in list_broken_plugins():
         show_notice(console, plugin.sentence)
 
 
-def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = None, at: int | None = None) -> None:
+def show_plan(
+    console: Console, chosen: ChosenMechanism, target: ErrorTarget | None = None, at: int | None = None
+) -> None:
     """What would be published, at which error, also of counts of a size that was asked about."""
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
     explanation = chosen.mechanism.explanation
     if explanation is not None:
         console.print(explanation.summarize(chosen.plan), highlight=False)
-    _show_questions(console, [chosen, *chosen.others], sorted({*CURVE, *([] if at is None else [at])}))
+    _show_questions(console, [chosen, *chosen.alternatives], sorted({*CURVE_COUNTS, *([] if at is None else [at])}))
     if target is not None:
         show_text(console, target.sentence)
-    extra = (
+    extra_columns = (
         [value_column for value_column in explanation.value_columns if value_column.entry in plan]
         if explanation
         else []
     )
     table = Table("value", Column("count", justify="right"), Column("share", justify="right"))
-    for value_column in extra:
+    for value_column in extra_columns:
         table.add_column(value_column.heading)
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
     names = make_labels(histogram.values)
     for place in order[:MOST_CELLS]:
         name, count = names[place], histogram.counts[place]
-        numbers = [(value_column, plan[value_column.entry].get(name)) for value_column in extra]
+        numbers = [(value_column, plan[value_column.entry].get(name)) for value_column in extra_columns]
         row = [
-            value_column.without if number is None else value_column.words(number) for value_column, number in numbers
+            value_column.placeholder if number is None else value_column.format_number(number)
+            for value_column, number in numbers
         ]
         table.add_row(escape_for_terminal(name), f"{count:,}", f"{count / histogram.total:.2%}", *row)
     if len(order) > MOST_CELLS:
-        table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
+        table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra_columns)))
     console.print(table)
-    for small in explanation.list_tables(chosen.plan) if explanation else ():
-        console.print(escape_for_terminal(small.title), highlight=False)
-        shown = Table(*(escape_for_terminal(heading) for heading in small.headings))
-        for line in small.rows:
-            shown.add_row(*map(escape_for_terminal, line))
-        console.print(shown)
+    for extra_table in explanation.list_tables(chosen.plan) if explanation else ():
+        console.print(escape_for_terminal(extra_table.title), highlight=False)
+        small_table = Table(*(escape_for_terminal(heading) for heading in extra_table.headings))
+        for line in extra_table.rows:
+            small_table.add_row(*map(escape_for_terminal, line))
+        console.print(small_table)
     show_text(console, plan["scope"])
 
 
-def plan_json(outlook: Outlook, target: ErrorTarget | None) -> dict[str, Any]:
+def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> dict[str, Any]:
     """What would be published, at which error, and what its holder should know; for machines."""
     levels = {"publish_at": [item.to_json() for item in outlook.gains]} if outlook.gains else {}
     return {
-        **outlook.chosen.to_json(),
+        **outlook.choice.to_json(),
         **levels,
         "target": target and target.to_json(),
         "notices": [item.to_json() for item in outlook.notices],
@@ -215,28 +218,28 @@ def plan_json(outlook: Outlook, target: ErrorTarget | None) -> dict[str, Any]:
     }
 
 
-def show_gains(console: Console, column: str, gains: Sequence[Gain]) -> None:
+def show_gains(console: Console, column: str, gains: Sequence[GroupingGain]) -> None:
     """What publishing at each level of a hierarchy would gain."""
     if gains:
         console.print("if groups were published in the place of values:", highlight=False)
     for gain in gains:
-        show_text(console, gain.words(column))
+        show_text(console, gain.describe(column))
 
 
-def _show_questions(console: Console, plans: Sequence[Chosen], sizes: Sequence[float]) -> None:
+def _show_questions(console: Console, plans: Sequence[ChosenMechanism], sizes: Sequence[float]) -> None:
     """How far off answers are under the plans that meet a request, the chosen one first; and where that is not told."""
     console.print("how far off answers typically are (standard error, in % of the true number):")
     table = Table("how many have")
     for plan in plans:
         table.add_column(f"{plan.mechanism.name}\n{plan.mechanism.guarantee}", justify="right")
     reasons: dict[str, None] = {}
-    for predictions in zip(*(plan.questions for plan in plans), strict=True):
+    for predictions in zip(*(plan.question_predictions for plan in plans), strict=True):
         reasons |= {prediction.reason: None for prediction in predictions if prediction.reason}
         errors = [prediction.relative_error for prediction in predictions]
         if any(error is not None for error in errors):
-            table.add_row(escape_for_terminal(predictions[0].held), *map(format_relative_error, errors))
+            table.add_row(escape_for_terminal(predictions[0].counted_text), *map(format_relative_error, errors))
     table.add_section()
-    for curve_points in zip(*(plan.error_curve(sizes) for plan in plans), strict=True):
+    for curve_points in zip(*(plan.predict_error_curve(sizes) for plan in plans), strict=True):
         if any(prediction.evenly is not None for prediction in curve_points):
             table.add_row(
                 f"any value ({curve_points[0].count:,})",
@@ -244,15 +247,19 @@ def _show_questions(console: Console, plans: Sequence[Chosen], sizes: Sequence[f
             )
     if table.row_count:
         console.print(table)
-    chosen = [prediction for prediction in plans[0].error_curve(sizes) if prediction.by_records is not None]
-    if chosen:
+    curve_predictions = [
+        prediction for prediction in plans[0].predict_error_curve(sizes) if prediction.by_records is not None
+    ]
+    if curve_predictions:
         errors_by_size = ", ".join(
-            f"{format_relative_error(prediction.by_records)} at {prediction.count:,}" for prediction in chosen
+            f"{format_relative_error(prediction.by_records)} at {prediction.count:,}"
+            for prediction in curve_predictions
         )
         show_text(
             console,
-            f"any value ({chosen[0].count:,}): a condition that finds {chosen[0].count:,} people with the value; the "
-            f"mean over all values that so many people have. The mean over these people instead: {errors_by_size}.",
+            f"any value ({curve_predictions[0].count:,}): a condition that finds {curve_predictions[0].count:,} "
+            "people with the value; the mean over all values that so many people have. The mean over these people "
+            f"instead: {errors_by_size}.",
         )
     for reason in reasons:
         console.print(f"not told: {escape_for_terminal(reason)}.", highlight=False)
@@ -264,26 +271,31 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
         return
     console.print("\n[bold]what public columns tell[/bold] (private, not published)")
     show_text(console, uniqueness.sentence)
-    for about in dict.fromkeys(attack.about for attack in exposures):
-        mine = [attack for attack in exposures if attack.about == about]
-        shown = _select_best_attackers(mine)
-        console.print(_build_exposure_table(shown))
-        if len(mine) > len(shown):
-            console.print(f"{len(mine) - len(shown):,} further columns, each of which tells no more (--json has all)")
-    from sfumato._risk.attackers.attack_result import EXPOSURE_WORDS  # noqa: PLC0415 - takes long to load
+    for about in dict.fromkeys(attack.protected_column for attack in exposures):
+        column_attacks = [attack for attack in exposures if attack.protected_column == about]
+        best_attacks = _select_best_attackers(column_attacks)
+        console.print(_build_exposure_table(best_attacks))
+        if len(column_attacks) > len(best_attacks):
+            console.print(
+                f"{len(column_attacks) - len(best_attacks):,} further columns, each of which tells no more (--json "
+                "has all)"
+            )
+    from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION  # noqa: PLC0415 - takes long to load
 
-    show_text(console, EXPOSURE_WORDS.format(max(attack.records for attack in exposures)))
+    show_text(console, EXPOSURE_EXPLANATION.format(max(attack.records for attack in exposures)))
 
 
 def _select_best_attackers(exposures: Sequence[Attack]) -> list[Attack]:
     """Those who guess best from one column, in the order of the table, and who knows all; wide tables have many."""
-    alone = [attack for attack in exposures if len(attack.told) == 1]
-    best = sorted(alone, key=lambda attack: (attack.with_release or attack.without).right, reverse=True)[:MOST_CELLS]
-    return [attack for attack in exposures if attack in best or len(attack.told) > 1]
+    single_column = [attack for attack in exposures if len(attack.known_columns) == 1]
+    best = sorted(
+        single_column, key=lambda attack: (attack.with_release or attack.without_release).success, reverse=True
+    )[:MOST_CELLS]
+    return [attack for attack in exposures if attack in best or len(attack.known_columns) > 1]
 
 
 def _build_exposure_table(exposures: Sequence[Attack]) -> Table:
-    about = escape_for_terminal(exposures[0].about)
+    about = escape_for_terminal(exposures[0].protected_column)
     table = Table(
         "knows",
         f"guesses {about} right",
@@ -293,10 +305,17 @@ def _build_exposure_table(exposures: Sequence[Attack]) -> Table:
         highlight=False,
     )
     for attack in exposures:
-        knowledge = escape_for_terminal(attack.told[0]) if len(attack.told) == 1 else f"all {len(attack.told)} columns"
-        beliefs = [attack.without, *([] if attack.with_release is None else [attack.with_release])]
-        numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
-        table.add_row(knowledge, *(f"{' -> '.join(map(_format_percentage, both))}%" for both in numbers))
+        knowledge = (
+            escape_for_terminal(attack.known_columns[0])
+            if len(attack.known_columns) == 1
+            else f"all {len(attack.known_columns)} columns"
+        )
+        beliefs = [attack.without_release, *([] if attack.with_release is None else [attack.with_release])]
+        numbers = zip(
+            *((belief.success, belief.mean_belief, belief.worst_belief, belief.share_well_above) for belief in beliefs),
+            strict=True,
+        )
+        table.add_row(knowledge, *(f"{' -> '.join(map(_format_percentage, pair))}%" for pair in numbers))
     return table
 
 
@@ -313,9 +332,9 @@ def show_text(console: Console, text: str) -> None:
 def show_verification(console: Console, verification: Verification, *, quiet: bool = False) -> None:
     """One line for each check; or for those alone that failed."""
     for check in verification.checks:
-        if quiet and check.passed:
+        if quiet and check.has_passed:
             continue
-        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
+        mark = "[green]ok  [/green]" if check.has_passed else "[red]FAIL[/red]"
         console.print(
             f"{mark} {check.name}: {escape_for_terminal(check.detail)}",
             soft_wrap=not console.is_terminal,
@@ -325,8 +344,8 @@ def show_verification(console: Console, verification: Verification, *, quiet: bo
 
 def verification_json(verification: Verification) -> dict[str, Any]:
     """The checks for machines."""
-    checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in verification.checks]
-    return {"passed": verification.passed, "checks": checks}
+    checks = [{"name": check.name, "passed": check.has_passed, "detail": check.detail} for check in verification.checks]
+    return {"passed": verification.has_passed, "checks": checks}
 
 
 def show_draft(console: Console, path: str, decisions: Sequence[str]) -> None:
@@ -347,21 +366,21 @@ def guess_json(guess: TableGuess) -> dict[str, Any]:
         {"name": column.name, "role": column.role.value, "remarks": list(column.remarks), "bins": list(column.edges)}
         for column in guess.columns
     ]
-    return {"columns": columns, "missing": list(guess.missing), "doubtful": list(guess.doubtful)}
+    return {"columns": columns, "missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
 
 
 def publication_json(publication: Publication) -> dict[str, Any]:
     """What was published, for machines, with what is for its holder alone."""
     notices = [item.to_json() for item in publication.notices]
-    exposed = [item.to_json() for item in publication.exposures]
-    risks = {"exposures": exposed, "uniqueness": publication.uniqueness.to_json()}
+    exposures = [item.to_json() for item in publication.exposures]
+    risks = {"exposures": exposures, "uniqueness": publication.uniqueness.to_json()}
     return {**sfumato.info(publication.release), "notices": notices, **risks}
 
 
 def show_info(console: Console, release: Release) -> None:
     """What a release is and promises."""
     manifest = release.manifest
-    show_about(console, manifest.about)
+    show_about(console, manifest.description)
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
     table = Table("column", "type", "role")
     for column_row in release.columns[:MOST_COLUMNS]:
@@ -369,7 +388,7 @@ def show_info(console: Console, release: Release) -> None:
     console.print(table)
     if (further := len(release.columns) - MOST_COLUMNS) > 0:
         console.print(f"{further:,} further columns (query: DESCRIBE release)", highlight=False)
-    for name, description in manifest.about.columns.items():
+    for name, description in manifest.description.columns.items():
         console.print(escape_for_terminal(f"{name}: {description}"), highlight=False)
     for column, values in release.values.items():
         sentence = (
@@ -379,7 +398,7 @@ def show_info(console: Console, release: Release) -> None:
         console.print(escape_for_terminal(sentence), highlight=False)
     for column, hierarchy in manifest.hierarchies.items():
         for place, level in enumerate(hierarchy.levels[1:], 1):
-            groups, level_text = hierarchy.groups(place), format_level(column, level)
+            groups, level_text = hierarchy.list_groups(place), format_level(column, level)
             sentence = (
                 f"{level_text} has {format_value_count(groups, 'group')}: {format_values(groups, MOST_CELLS)} (query: "
                 f"GROUP BY {level_text})"
@@ -398,7 +417,7 @@ def show_about(console: Console, about: Description) -> None:
     """What the publisher says in words."""
     if about.title:
         console.print(f"[bold]{escape_for_terminal(about.title)}[/bold]", highlight=False)
-    for line in filter(None, (about.description, *about.lines())):
+    for line in filter(None, (about.description, *about.list_lines())):
         console.print(escape_for_terminal(line), highlight=False)
 
 
@@ -413,33 +432,33 @@ def show_practice(console: Console, path: str, rows: int) -> None:
     console.print(f"then run: sfumato init {escape_for_terminal(where)}", soft_wrap=True, highlight=False)
 
 
-def show_demonstration(console: Console, shown: Demonstration, is_kept: bool) -> None:
+def show_demonstration(console: Console, demonstration: Demonstration, is_kept: bool) -> None:
     """The demonstration as a story."""
-    release = shown.publication.release
+    release = demonstration.publication.release
     console.print(f"An invented hospital table of {release.rows:,} patients was published.")
     console.print("Its column [bold]diagnosis[/bold] is protected:\n")
     show_text(console, release.promise)
     console.print("\nThe release was verified against the original:")
-    show_verification(console, shown.verification)
+    show_verification(console, demonstration.verification)
     console.print("\nWhat an analyst gets from the release alone, beside the truth:")
     table = Table("question", "truth", Column("estimate", no_wrap=True), Column("holds the truth", no_wrap=True))
-    cells = align_cells([line.estimate.cell() for line in shown.lines])
-    for line, parts in zip(shown.lines, cells, strict=True):
+    cells = align_cells([line.estimate.to_cell() for line in demonstration.answers])
+    for line, parts in zip(demonstration.answers, cells, strict=True):
         coverage = "yes" if line.is_covered else "no, as 1 in 20"
         table.add_row(line.question, f"{line.truth:,}", escape(" ".join(parts)), coverage)
     console.print(table)
     console.print(f"[dim]± standard error, \\[{DEFAULT_LEVEL:.0%} interval][/dim]", highlight=False)
     if is_kept:
-        where = escape_for_terminal(str(shown.table.parent))
+        where = escape_for_terminal(str(demonstration.table.parent))
         console.print(f"The table and the release are in {where}.", soft_wrap=True, highlight=False)
 
 
-def demonstration_json(shown: Demonstration) -> dict[str, Any]:
+def demonstration_json(demonstration: Demonstration) -> dict[str, Any]:
     """The demonstration for machines."""
     lines = []
-    for line in shown.lines:
+    for line in demonstration.answers:
         low, high = line.estimate.interval(DEFAULT_LEVEL)
         answer = {"question": line.question, "truth": line.truth, "n": line.estimate.value}
         lines.append({**answer, "n_se": line.estimate.standard_error, "n_low": low, "n_high": high})
-    release = sfumato.info(shown.publication.release)
-    return {"release": release, "verification": verification_json(shown.verification), "answers": lines}
+    release = sfumato.info(demonstration.publication.release)
+    return {"release": release, "verification": verification_json(demonstration.verification), "answers": lines}

@@ -34,7 +34,7 @@ from typing import Any, get_args, get_origin
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import read_toml
 from sfumato._readers.reader_registry import find_reader_of_address
-from sfumato._readers.tables_in_files import split
+from sfumato._readers.tables_in_files import split_table_name
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
@@ -58,7 +58,7 @@ GROUPS: tuple[type[OptionGroup], ...] = (
 )
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
-BY_COLUMN = {"bins": "bins", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
+COLUMN_SECTIONS = {"bins": "bins", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
 """Sections with a line for each column, and the options that they are."""
 PATH = "path"
 """The key of the table itself, which is no option."""
@@ -67,7 +67,7 @@ TABLE = "table"
 
 
 @dataclass(frozen=True)
-class Key:
+class RequestKey:
     """What a key of a request file takes, by the parameter of its option."""
 
     parameter: str
@@ -77,17 +77,17 @@ class Key:
     """Whether several are one text with commas."""
 
 
-def list_keys() -> dict[str, Key]:
+def list_keys() -> dict[str, RequestKey]:
     """Every key that a request file may have, from the options of the commands."""
-    keys = {PATH: Key(TABLE, Path)}
-    for parameter in (item for group in GROUPS for item in group.parameters() if item.name != TABLE):
-        declared, shown = get_args(parameter.annotation)
+    keys = {PATH: RequestKey(TABLE, Path)}
+    for parameter in (item for group in GROUPS for item in group.list_parameters() if item.name != TABLE):
+        declared, option_info = get_args(parameter.annotation)
         is_list = get_origin(declared) is list
         kind = next(item for item in get_args(declared) or (declared,) if item is not NoneType)
         # The first name is where a default would be if there were no annotation.
-        name = next(item for item in (shown.default, *shown.param_decls) if str(item).startswith("--"))
-        is_joined = "," in (shown.metavar or "")
-        keys[name.removeprefix("--").replace("-", "_")] = Key(parameter.name, kind, is_list, is_joined)
+        name = next(item for item in (option_info.default, *option_info.param_decls) if str(item).startswith("--"))
+        is_joined = "," in (option_info.metavar or "")
+        keys[name.removeprefix("--").replace("-", "_")] = RequestKey(parameter.name, kind, is_list, is_joined)
     return keys
 
 
@@ -96,29 +96,34 @@ class RequestFile:
     """What a request file says, as the command line would be given it."""
 
     path: Path
-    given: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     """By the parameters of the options."""
 
     @classmethod
     def read(cls, path: Path) -> RequestFile:
         """Read a file, and refuse in one sentence what no option takes."""
-        written = read_toml(path, f"the request file {str(path)!r}", parse_float=str)
-        reader = _Reader(path, list_keys())
-        for name, value in written.items():
-            reader.take(name, value)
-        return cls(path, reader.given)
+        sections = read_toml(path, f"the request file {str(path)!r}", parse_float=str)
+        reader = _SettingsReader(path, list_keys())
+        for name, value in sections.items():
+            reader.read_section(name, value)
+        return cls(path, reader.settings)
 
     @property
     def table(self) -> str | None:
         """The table that is named, which is there."""
-        named: str | None = self.given.get(TABLE)
-        is_here = named is not None and not _is_elsewhere(named)
-        if named is not None and is_here and not Path(path := split(named)[0]).exists() and not glob.glob(path):
+        name: str | None = self.settings.get(TABLE)
+        is_here = name is not None and not _is_elsewhere(name)
+        if (
+            name is not None
+            and is_here
+            and not Path(path := split_table_name(name)[0]).exists()
+            and not glob.glob(path)
+        ):
             raise SpecError(
-                f"the request file {str(self.path)!r} names a table that is not there, {named!r}; a path in it is "
+                f"the request file {str(self.path)!r} names a table that is not there, {name!r}; a path in it is "
                 "relative to the file."
             )
-        return named
+        return name
 
 
 def _is_elsewhere(name: str) -> bool:
@@ -127,88 +132,88 @@ def _is_elsewhere(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _SettingsReader:
     """Takes what a file says key by key."""
 
     path: Path
-    keys: Mapping[str, Key]
-    given: dict[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, RequestKey]
+    settings: dict[str, Any] = field(default_factory=dict)
 
-    def take(self, name: str, value: Any) -> None:
+    def read_section(self, name: str, value: Any) -> None:
         """A section, or a key that stands before all sections."""
         if not isinstance(value, dict):
-            self.take_key(name, value)
-        elif name in BY_COLUMN:
-            parameter = BY_COLUMN[name]
-            read = {"bins": self.edges, "publish_at": self.level}.get(name, self.file)
-            self.given[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
+            self.read_key(name, value)
+        elif name in COLUMN_SECTIONS:
+            parameter = COLUMN_SECTIONS[name]
+            read = {"bins": self.format_edges, "publish_at": self.check_level}.get(name, self.resolve_path)
+            self.settings[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
         elif name in SECTIONS:
             for key, entry in value.items():
-                self.take_key(key, entry)
+                self.read_key(key, entry)
         else:
-            raise self.unknown(f"section [{name}]", name, (*SECTIONS, *BY_COLUMN))
+            raise self.make_unknown_error(f"section [{name}]", name, (*SECTIONS, *COLUMN_SECTIONS))
 
-    def take_key(self, name: str, value: Any) -> None:
+    def read_key(self, name: str, value: Any) -> None:
         """One option."""
-        section = next((section for section, option in BY_COLUMN.items() if name in (section, option)), None)
+        section = next((section for section, option in COLUMN_SECTIONS.items() if name in (section, option)), None)
         if section is not None:
-            raise self.wrong(name, f"a section [{section}] with a line for each column")
+            raise self.make_type_error(name, f"a section [{section}] with a line for each column")
         if name not in self.keys:
-            raise self.unknown(f"key {name!r}", name, self.keys)
+            raise self.make_unknown_error(f"key {name!r}", name, self.keys)
         key = self.keys[name]
-        if key.parameter in self.given:
+        if key.parameter in self.settings:
             raise SpecError(f"{name!r} stands twice in {str(self.path)!r}; write it once.")
         if key.is_list:
             items = value if isinstance(value, list) else [value]
-            self.given[key.parameter] = [self.one(name, item, key) for item in items]
+            self.settings[key.parameter] = [self.convert_value(name, item, key) for item in items]
         elif key.is_joined and isinstance(value, list):
             joined = io.StringIO()
-            csv.writer(joined, lineterminator="").writerow([self.one(name, item, key) for item in value])
-            self.given[key.parameter] = joined.getvalue()
+            csv.writer(joined, lineterminator="").writerow([self.convert_value(name, item, key) for item in value])
+            self.settings[key.parameter] = joined.getvalue()
         else:
-            self.given[key.parameter] = self.one(name, value, key)
+            self.settings[key.parameter] = self.convert_value(name, value, key)
 
-    def one(self, name: str, value: Any, key: Key) -> Any:
+    def convert_value(self, name: str, value: Any, key: RequestKey) -> Any:
         """One value, of the type that the option takes."""
         if key.kind is bool or key.kind is int:
             if type(value) is not key.kind:
-                raise self.wrong(name, "true or false" if key.kind is bool else "a whole number")
+                raise self.make_type_error(name, "true or false" if key.kind is bool else "a whole number")
             return value
         if key.kind is Path:
-            return self.file(name, value)
+            return self.resolve_path(name, value)
         if isinstance(value, str) or type(value) is int:
             return str(value)  # a number too: what it is exactly is for its option to say
-        raise self.wrong(name, "a list of texts" if key.is_list else "a text in quotes, or a number")
+        raise self.make_type_error(name, "a list of texts" if key.is_list else "a text in quotes, or a number")
 
-    def file(self, name: str, value: Any) -> str:
+    def resolve_path(self, name: str, value: Any) -> str:
         """A path, from where the command runs; or an address, which is the same from everywhere."""
         if not isinstance(value, str):
-            raise self.wrong(name, "the name of a file, in quotes")
+            raise self.make_type_error(name, "the name of a file, in quotes")
         address = Address.of(value, SpecError)
         if address is None and _is_elsewhere(value):
             return value
         return str(self.path.parent / value if address is None else address)
 
-    def edges(self, column: str, value: Any) -> str:
+    def format_edges(self, column: str, value: Any) -> str:
         """The edges of bins as an option has them."""
         if isinstance(value, str):
             return value
         edges = value if isinstance(value, list) else [None]
         if not all(isinstance(edge, str | int | datetime.date) and not isinstance(edge, bool) for edge in edges):
-            raise self.wrong(column, "a list of numbers or dates, such as [0, 20, 40]")
+            raise self.make_type_error(column, "a list of numbers or dates, such as [0, 20, 40]")
         return ",".join(map(str, edges))
 
-    def level(self, column: str, value: Any) -> str:
+    def check_level(self, column: str, value: Any) -> str:
         """The name of a level."""
         if not isinstance(value, str):
-            raise self.wrong(column, "the name of a level, in quotes")
+            raise self.make_type_error(column, "the name of a level, in quotes")
         return value
 
-    def wrong(self, name: str, wanted: str) -> SpecError:
+    def make_type_error(self, name: str, expected: str) -> SpecError:
         """What is said of a value of another type."""
-        return SpecError(f"{name!r} in {str(self.path)!r} should be {wanted}.")
+        return SpecError(f"{name!r} in {str(self.path)!r} should be {expected}.")
 
-    def unknown(self, what: str, name: str, known: Iterable[str]) -> SpecError:
+    def make_unknown_error(self, what: str, name: str, known_names: Iterable[str]) -> SpecError:
         """What is said of a name that nothing has."""
-        (nearest,) = difflib.get_close_matches(name, list(known), 1, 0)
+        (nearest,) = difflib.get_close_matches(name, list(known_names), 1, 0)
         return SpecError(f"the {what} in {str(self.path)!r} is unknown; the nearest that is known is {nearest!r}.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato._engines.engine import Engine, Progress
 
 
-class Where(StrEnum):
+class EngineName(StrEnum):
     """The engines that there are."""
 
     LOCAL = "local"
@@ -31,7 +31,7 @@ class EngineOptions(OptionGroup):
     PANEL: ClassVar = "Where it runs"
 
     engine: Annotated[
-        Where | None,
+        EngineName | None,
         typer.Option(
             "--engine",
             help="This machine, or the workers of Spark: the release has the same bytes.",
@@ -48,14 +48,14 @@ class EngineOptions(OptionGroup):
         ),
     ] = None
 
-    def made(self, table: Any, progress: Progress) -> Engine:
+    def make_engine(self, table: Any, progress: Progress) -> Engine:
         """The engine for a table."""
         from sfumato._readers.spark_frames import get_session  # noqa: PLC0415 - takes long to load
 
-        if self.spark_master is not None and self.engine is Where.LOCAL:
+        if self.spark_master is not None and self.engine is EngineName.LOCAL:
             raise SpecError("--spark-master says where Spark is, and --engine local does not use it; give one of them.")
         if (
-            self.engine is Where.SPARK
+            self.engine is EngineName.SPARK
             or self.spark_master is not None
             or (self.engine is None and is_spark_name(table))
         ):

@@ -20,15 +20,15 @@ from sfumato.mechanisms.capabilities import (
     ErrorPrediction,
     EstimationWeights,
     GroupRisk,
-    PerValue,
     PlanExplanation,
     PlanTable,
     ReleaseErrorPrediction,
     Risk,
     SeveralColumns,
+    ValueColumn,
 )
+from sfumato.mechanisms.estimator import BrowserEstimator, Moments, SumPiece, Weights
 from sfumato.mechanisms.estimator import Method as Estimator
-from sfumato.mechanisms.estimator import Moments, Piece, Twin, Weights
 from sfumato.mechanisms.mechanism import (
     CAPABILITIES,
     AnyMechanism,
@@ -38,16 +38,17 @@ from sfumato.mechanisms.mechanism import (
     NoOptions,
     PlanRules,
 )
-from sfumato.mechanisms.registry import MECHANISMS, VERIFIERS, BrokenPlugin, Registry
+from sfumato.mechanisms.registry import MECHANISM_GROUP, VERIFIER_GROUP, BrokenPlugin, Registry
 
 __all__ = [
     "CAPABILITIES",
-    "MECHANISMS",
+    "MECHANISM_GROUP",
     "REGISTRY",
-    "VERIFIERS",
+    "VERIFIER_GROUP",
     "AnyMechanism",
     "AttackModel",
     "BrokenPlugin",
+    "BrowserEstimator",
     "BucketTable",
     "Coarsening",
     "Comparability",
@@ -60,8 +61,6 @@ __all__ = [
     "Mechanism",
     "Moments",
     "NoOptions",
-    "PerValue",
-    "Piece",
     "PlanExplanation",
     "PlanRules",
     "PlanTable",
@@ -69,16 +68,17 @@ __all__ = [
     "ReleaseErrorPrediction",
     "Risk",
     "SeveralColumns",
-    "Twin",
+    "SumPiece",
+    "ValueColumn",
     "Weights",
-    "broken_plugins",
-    "mechanism_of",
+    "find_mechanism",
+    "list_broken_plugins",
     "missing",
     "register",
 ]
 
 REGISTRY: Registry[AnyMechanism] = Registry(
-    MECHANISMS,
+    MECHANISM_GROUP,
     Mechanism,
     {
         mechanism.name: mechanism
@@ -98,7 +98,7 @@ REGISTRY: Registry[AnyMechanism] = Registry(
 """Every mechanism by its name, simple ones first: of equally good ones the first is chosen. Plug-ins come last."""
 
 
-def mechanism_of(name: str) -> AnyMechanism:
+def find_mechanism(name: str) -> AnyMechanism:
     """Finds the mechanism of a name."""
     mechanism = REGISTRY.get(name)
     if mechanism is None:
@@ -115,15 +115,15 @@ def missing(name: str) -> tuple[str, ...]:
     """Lists the capabilities that a mechanism does not have."""
     if name not in REGISTRY:
         raise SpecError(f"the mechanism {name!r} is unknown; there are {', '.join(REGISTRY)}.")
-    return REGISTRY[name].missing
+    return REGISTRY[name].missing_capabilities
 
 
-def broken_plugins() -> tuple[BrokenPlugin, ...]:
+def list_broken_plugins() -> tuple[BrokenPlugin, ...]:
     """Lists the plug-ins that could not be loaded, each with the reason in one sentence."""
-    return REGISTRY.broken
+    return REGISTRY.broken_plugins
 
 
-UNNAMED: dict[str, Json] = {
+UNNAMED_OPTIONS: dict[str, Json] = {
     "subset": {"form": "bits"},
     "levels": {"levels": None, "importance": None},
     "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},

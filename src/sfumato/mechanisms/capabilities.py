@@ -16,10 +16,10 @@ import numpy.typing as npt
 from sfumato._core.arrays import Codes, Counts, Floats, Indices
 from sfumato._core.cell_values import Value
 from sfumato._core.json_types import Json
-from sfumato._records import Contents, PerturbedRecords
+from sfumato._records import CellContents, PerturbedRecords
 from sfumato._records.tally import Holdings
 from sfumato._request.requirements import BreachBound, PrivacySpec
-from sfumato._request.schema import Merged
+from sfumato._request.schema import MergedValues
 from sfumato._request.warnings import Notice
 
 SpecT = TypeVar("SpecT", bound=PrivacySpec)
@@ -61,14 +61,14 @@ class ReleaseErrorPrediction(Capability, Generic[DesignT]):
 
 
 @dataclass(frozen=True, slots=True)
-class PerValue:
+class ValueColumn:
     """A column beside the values of a plan: an entry of `explain` that has a number for each value."""
 
     entry: str
     heading: str
-    words: Callable[[Any], str]
+    format_number: Callable[[Any], str]
     """Writes the number of a value."""
-    without: str = "-"
+    placeholder: str = "-"
     """Stands for a value that has none."""
 
 
@@ -97,7 +97,7 @@ class PlanExplanation(Capability, Generic[PlanT]):
     """Every code that a remark can have; mechanisms that remark the same have the same code."""
     list_tables: Callable[[PlanT], Sequence[PlanTable]] = lambda plan: ()
     """Further tables to show, such as the errors of other options."""
-    value_columns: tuple[PerValue, ...] = ()
+    value_columns: tuple[ValueColumn, ...] = ()
     """The entries of `explain` to show beside the values."""
 
 
@@ -124,9 +124,9 @@ class AttackModel(Capability, Generic[PlanT, DesignT]):
 class Risk:
     """The disclosure risk that an attacker adds who knows a record's group in the table."""
 
-    worst: float
+    worst_posterior: float
     """The largest posterior of a protected value whose prior in its group is within the bound's."""
-    breached: float
+    breached_share: float
     """The expected share of records whose published value lifts such a posterior above the bound's."""
 
 
@@ -177,11 +177,11 @@ class BucketTable(Capability, Generic[PlanT]):
 
     ABILITY = "publish what buckets hold"
 
-    list_contents: Callable[[PlanT], Contents]
+    list_contents: Callable[[PlanT], CellContents]
     """The lines of that table."""
 
 
-Columns = Mapping[str, tuple[Sequence[Value], Sequence[int]]]
+ColumnCounts = Mapping[str, tuple[Sequence[Value], Sequence[int]]]
 """The values of each sensitive column, and how many records hold each."""
 
 
@@ -191,7 +191,7 @@ class Coarsening(Capability, Generic[SpecT, OptionsT]):
 
     ABILITY = "merge rare values"
 
-    merge_rare_values: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]]
+    merge_rare_values: Callable[[ColumnCounts, SpecT, OptionsT], dict[str, MergedValues]]
     """The values of each column to publish as one; none where the options do not ask for it."""
 
 

@@ -13,7 +13,7 @@ from sfumato._core.json_types import Json
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorAt:
+class ErrorAtCount:
     """The standard error of a count that finds so many records, divided by the count.
 
     The records found share a value, and lie among as many rows as hold that many of it: a condition that has nothing to
@@ -34,14 +34,14 @@ class ErrorAt:
         return {name: getattr(self, name) for name in ("count", "evenly", "by_records", "values")}
 
 
-def predict_error(value_counts: Floats, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAt:
+def predict_error(value_counts: Floats, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAtCount:
     """The error of a count of this size, if each value is held by so many; `variances` as a mechanism has them."""
     total = float(value_counts.sum())
     is_found = (value_counts >= count) & (count >= 1)
     if not is_found.any():
-        return ErrorAt(count, None, None, 0)
+        return ErrorAtCount(count, None, None, 0)
     rows = np.where(is_found, count * total / np.where(value_counts > 0, value_counts, 1), total)
     errors = np.sqrt(np.maximum(variances(rows, np.full(len(value_counts), float(count)))[is_found], 0.0)) / count
     means = [float(weights @ errors / weights.sum()) for weights in (np.ones(len(errors)), value_counts[is_found])]
     evenly, by_records = (mean if math.isfinite(mean) else None for mean in means)
-    return ErrorAt(count, evenly, by_records, int(is_found.sum()))
+    return ErrorAtCount(count, evenly, by_records, int(is_found.sum()))

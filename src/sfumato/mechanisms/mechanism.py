@@ -17,7 +17,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._records import Naming, PerturbedRecords, RecordEncoding
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirement_kinds import REQUESTS
+from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato._request.requirements import PrivacySpec
 from sfumato.errors import MissingCapabilityError
 from sfumato.mechanisms.capabilities import (
@@ -102,7 +102,7 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """Decides everything, exactly, from the histogram; raises InfeasibleError where nothing meets the request."""
     perturb: Callable[[PlanT, Codes, UInts | None, Draws, int], PerturbedRecords]
     """Perturbs a batch, given its codes, its slots and the number of its first row; row-local and vectorised."""
-    design: Callable[[PlanT], DesignT]
+    make_design: Callable[[PlanT], DesignT]
     """Takes from the plan what is published."""
     read_design: Callable[[JsonView, Sequence[str]], DesignT]
     """Reads a design back from JSON, given the Data Package types of the sensitive columns."""
@@ -137,19 +137,19 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles a mechanism by its name."""
-        from sfumato.mechanisms import mechanism_of  # noqa: PLC0415 - the registry imports this module
+        from sfumato.mechanisms import find_mechanism  # noqa: PLC0415 - the registry imports this module
 
-        return mechanism_of, (self.name,)
+        return find_mechanism, (self.name,)
 
     @property
     def accepted_requests(self) -> tuple[type[PrivacySpec], ...]:
         """Every kind of request that it accepts, before and after it is resolved."""
         own = (self.request, *self.further_requests)
-        return tuple(kind for kind in REQUESTS if issubclass(kind.RESOLVED or kind, own))
+        return tuple(kind for kind in REQUIREMENT_KINDS if issubclass(kind.RESOLVED_KIND or kind, own))
 
     def adapt_request(self, spec: PrivacySpec) -> SpecT | None:
         """Turns a request into this mechanism's own kind; None where it does not accept it."""
-        return spec.lent(self.request) if isinstance(spec, (self.request, *self.further_requests)) else None
+        return spec.adapt_to(self.request) if isinstance(spec, (self.request, *self.further_requests)) else None
 
     def list_estimators(self, design: DesignT) -> dict[str, Method[DesignT]]:
         """The estimators by name, the default one first."""
@@ -160,17 +160,17 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         """The capability of this kind; raises MissingCapabilityError where the mechanism does not have it."""
         capability_functions = getattr(self, CAPABILITIES[capability])
         if capability_functions is None:
-            raise self.lacks(capability.__name__, capability.ABILITY)
+            raise self.make_missing_error(capability.__name__, capability.ABILITY)
         return cast(CapabilityT, capability_functions)
 
-    def lacks(self, capability: str, ability: str) -> MissingCapabilityError:
+    def make_missing_error(self, capability: str, ability: str) -> MissingCapabilityError:
         """The error that says that this mechanism does not have a capability."""
         return MissingCapabilityError(
             f"the mechanism {self.name!r} has no {capability}, so it cannot {ability}.", self.name, capability
         )
 
     @property
-    def missing(self) -> tuple[str, ...]:
+    def missing_capabilities(self) -> tuple[str, ...]:
         """The names of the capabilities that it does not have."""
         own = [kind.__name__ for kind, name in CAPABILITIES.items() if getattr(self, name) is None]
         estimators = self.estimators.values()

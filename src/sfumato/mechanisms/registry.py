@@ -14,9 +14,9 @@ from typing import Generic, TypeVar
 
 from sfumato.errors import SpecError
 
-MECHANISMS = "sfumato.mechanisms"
+MECHANISM_GROUP = "sfumato.mechanisms"
 """The group of entry points that are mechanisms."""
-VERIFIERS = "sfumato.verifiers"
+VERIFIER_GROUP = "sfumato.verifiers"
 """The group of entry points that are verifiers."""
 
 EntryT = TypeVar("EntryT")
@@ -39,55 +39,55 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
 
     def __init__(self, group: str, kind: type[EntryT], own: Mapping[str, EntryT]) -> None:
         self._group, self._kind = group, kind
-        self._own = frozenset(own)
+        self._own_names = frozenset(own)
         self._entries = dict(own)
-        self._added: set[str] = set()
+        self._added_names: set[str] = set()
         self._lock = threading.RLock()
         self._is_loaded = self._is_loading = False
-        self._broken: list[BrokenPlugin] = []
+        self._broken_plugins: list[BrokenPlugin] = []
 
     def __getitem__(self, name: str) -> EntryT:
-        return self._loaded()[name]
+        return self._load_entries()[name]
 
     def __setitem__(self, name: str, entry: EntryT) -> None:
-        self._loaded()[name] = entry
+        self._load_entries()[name] = entry
 
     def __delitem__(self, name: str) -> None:
-        del self._loaded()[name]
-        self._added.discard(name)
+        del self._load_entries()[name]
+        self._added_names.discard(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._loaded())
+        return iter(self._load_entries())
 
     def __len__(self) -> int:
-        return len(self._loaded())
+        return len(self._load_entries())
 
     @property
-    def broken(self) -> tuple[BrokenPlugin, ...]:
+    def broken_plugins(self) -> tuple[BrokenPlugin, ...]:
         """The plug-ins that were left out."""
-        self._loaded()
-        return tuple(self._broken)
+        self._load_entries()
+        return tuple(self._broken_plugins)
 
     @property
-    def added(self) -> frozenset[str]:
+    def added_names(self) -> frozenset[str]:
         """The names of what was registered, and of plug-ins: `auto` never takes these."""
-        self._loaded()
-        return frozenset(self._added)
+        self._load_entries()
+        return frozenset(self._added_names)
 
-    def reason(self, name: str) -> str:
+    def find_reason(self, name: str) -> str:
         """The sentence that says why the plug-in of this name was left out; empty where none was."""
-        return next((plugin.sentence for plugin in self.broken if plugin.name == name and name not in self), "")
+        return next((plugin.sentence for plugin in self.broken_plugins if plugin.name == name and name not in self), "")
 
     def register(self, name: str, entry: EntryT) -> None:
         """Enters something under a new name; refused where the name is taken."""
         if not isinstance(entry, self._kind):
             raise SpecError(f"only a {self._kind.__name__} can be registered, and {name!r} is none.")
-        if name in self._loaded():
+        if name in self._load_entries():
             raise SpecError(f"the name {name!r} is taken; register under another name.")
         self._entries[name] = entry
-        self._added.add(name)
+        self._added_names.add(name)
 
-    def _loaded(self) -> dict[str, EntryT]:
+    def _load_entries(self) -> dict[str, EntryT]:
         if not self._is_loaded:
             with self._lock:
                 self._load_once()
@@ -105,19 +105,19 @@ class Registry(MutableMapping[str, EntryT], Generic[EntryT]):
         """Loads one plug-in; whatever goes wrong with it is told, and touches no other."""
         try:
             if point.name in self._entries:
-                whose = "sfumato" if point.name in self._own else "another plug-in"
-                raise SpecError(f"the name is taken by {whose}")
+                owner = "sfumato" if point.name in self._own_names else "another plug-in"
+                raise SpecError(f"the name is taken by {owner}")
             entry = point.load()
             if not isinstance(entry, self._kind):
                 raise SpecError(f"{point.value} is no {self._kind.__name__}")
             if (own_name := getattr(entry, "name", point.name)) != point.name:
                 raise SpecError(f"its entry point has another name than the mechanism, {own_name!r}")
             self._entries[point.name] = entry
-            self._added.add(point.name)
+            self._added_names.add(point.name)
         except Exception as error:
             distribution = "unknown" if point.dist is None else point.dist.name
             reason = str(error) if isinstance(error, SpecError) else f"it raised {type(error).__name__}"
-            self._broken.append(
+            self._broken_plugins.append(
                 BrokenPlugin(
                     distribution,
                     point.name,

@@ -42,7 +42,7 @@ from sfumato._core.exact_numbers import round_up_two_digits
 from sfumato._core.random_draws import Draws
 from sfumato._profile import record_sample as sampling
 from sfumato._profile.record_sample import Sample
-from sfumato._report import compare_page, plan_page
+from sfumato._report import make_comparison_page, make_plan_page
 from sfumato._request.count_thresholds import CountThresholds
 from sfumato._request.guarantee import Guarantee
 from sfumato.mechanisms import REGISTRY
@@ -82,7 +82,7 @@ def contender(found: Comparison, mechanism: str) -> Contender:
 def right(found: Comparison, mechanism: str, letter: str = "P") -> float:
     belief = contender(found, mechanism).attacks[letter].with_release
     assert belief is not None
-    return belief.right
+    return belief.success
 
 
 # ------------------------------------------------------------------------------------------------------ what is asked
@@ -91,7 +91,7 @@ def right(found: Comparison, mechanism: str, letter: str = "P") -> float:
 def test_each_mechanism_is_asked_its_own_way() -> None:
     bound = BreachBound("1/13", "1/3")
     asked = {name: each.comparability.match_posterior(bound, VALUES) for name, each in REGISTRY.items()}
-    assert {name: None if each is None else each.brief for name, each in asked.items()} == {
+    assert {name: None if each is None else each.summary for name, each in asked.items()} == {
         "uniform": "1/13 to 1/3",
         "subset": "1/13 to 1/3",
         "levels": "1/13 to 1/3",
@@ -109,7 +109,7 @@ def test_each_mechanism_is_asked_its_own_way() -> None:
 def test_no_value_is_let_beyond_the_posterior_and_none_held_back_further(mechanism: str, posterior: Fraction) -> None:
     spec = REGISTRY[mechanism].comparability.match_posterior(BreachBound(Fraction(1, 50), posterior), VALUES)
     assert spec is not None
-    limits = set(spec.limits(VALUES))
+    limits = set(spec.list_limits(VALUES))
     assert max(limits) <= posterior
     # With one record or value less, a whole number of them would let a value beyond it.
     looser = {Fraction(1, limit.denominator - 1) for limit in limits if limit.numerator == 1 and limit.denominator > 2}
@@ -118,13 +118,13 @@ def test_no_value_is_let_beyond_the_posterior_and_none_held_back_further(mechani
 
 def test_other_requests_have_one_bound_that_asks_for_as_much() -> None:
     counted = Histogram.of("abcd", [40, 30, 20, 10])
-    assert Diversity(2).one_bound(counted) == BreachBound("2/5", "1/2")
-    assert DecoyGroups(2).one_bound(counted) == BreachBound("2/5", "1/2")
-    assert CountThresholds("3/10", 1, "1/2").resolved(counted).one_bound(counted) == BreachBound("2/5", "1/2")
-    assert Diversity(3).one_bound(counted) is None  # a value has more than a third already
-    assert LinearCap("0", "3/4").resolved(counted).one_bound(counted) == BreachBound("2/5", "3/4")
-    assert Tolerance("3/2").resolved(counted).one_bound(counted) is None
-    assert BOUND.one_bound(counted) == BOUND
+    assert Diversity(2).find_common_bound(counted) == BreachBound("2/5", "1/2")
+    assert DecoyGroups(2).find_common_bound(counted) == BreachBound("2/5", "1/2")
+    assert CountThresholds("3/10", 1, "1/2").resolve(counted).find_common_bound(counted) == BreachBound("2/5", "1/2")
+    assert Diversity(3).find_common_bound(counted) is None  # a value has more than a third already
+    assert LinearCap("0", "3/4").resolve(counted).find_common_bound(counted) == BreachBound("2/5", "3/4")
+    assert Tolerance("3/2").resolve(counted).find_common_bound(counted) is None
+    assert BOUND.find_common_bound(counted) == BOUND
 
 
 @given(st.fractions(Fraction(1, 10**9), 1, max_denominator=10**9).filter(bool))
@@ -174,8 +174,8 @@ def test_same_posterior_is_many_things_to_attackers() -> None:
 @pytest.mark.slow
 def test_proved_is_a_bound_or_none_and_measured_stays_within() -> None:
     found = compared()
-    for each in found.possible:
-        told = [each.proved(letter) for letter in each.attacks]
+    for each in found.possible_contenders:
+        told = [each.describe_bound(letter) for letter in each.attacks]
         if each.mechanism.guarantee.is_for_everybody:
             assert told == ["\u00d72"] * 5
         else:
@@ -183,12 +183,12 @@ def test_proved_is_a_bound_or_none_and_measured_stays_within() -> None:
     worst = contender(found, "uniform").attacks["F"]
     share = max(people()["disease"].to_pylist().count(value) for value in VALUES) / ROWS
     assert worst.with_release is not None
-    assert worst.with_release.worst <= 2 * share / (1 + share) + 1e-3
+    assert worst.with_release.worst_belief <= 2 * share / (1 + share) + 1e-3
 
 
 @pytest.mark.slow
 def test_curves_have_three_points_that_rise_and_fall() -> None:
-    for each in compared().possible:
+    for each in compared().possible_contenders:
         posteriors = [trial.bound.posterior for trial in each.curve]
         assert BOUND.posterior in posteriors
         assert len(posteriors) >= 2
@@ -200,15 +200,15 @@ def test_curves_have_three_points_that_rise_and_fall() -> None:
 @pytest.mark.slow
 def test_what_promises_less_is_never_recommended() -> None:
     found = compared()
-    best = found.recommended
+    best = found.recommended_contender
     assert best is not None
     assert best.mechanism.name == "subset"
-    assert not found.is_weaker(best.proposed)
+    assert not found.is_weaker(best.trial)
     smaller = [
-        each.mechanism.name for each in found.possible if (each.proposed.error or 9) < (best.proposed.error or 0)
+        each.mechanism.name for each in found.possible_contenders if (each.trial.error or 9) < (best.trial.error or 0)
     ]
     assert "anatomy" in smaller
-    assert all(found.is_weaker(contender(found, name).proposed) for name in smaller)
+    assert all(found.is_weaker(contender(found, name).trial) for name in smaller)
     assert "knows all 2 public columns, subset is recommended" in found.recommendation
     assert "less than was asked for" in found.recommendation
     lacking = "levels (records are drawn at several levels of a hierarchy, and the values have no groups)"
@@ -218,23 +218,26 @@ def test_what_promises_less_is_never_recommended() -> None:
 @pytest.mark.slow
 def test_a_request_for_less_lets_more_be_recommended() -> None:
     found = compare(request(guarantee="marginal-prior", accept_marginal_prior=True, accept_exposure=True), seed=SEED)
-    best = found.recommended
+    best = found.recommended_contender
     assert best is not None
     assert best.mechanism.guarantee is not Guarantee.ANY_PRIOR
     stopped = compare(request(guarantee="marginal-prior"), seed=SEED)
-    assert contender(stopped, "small-domain").stop.startswith("whoever knows a person's ")
-    assert stopped.recommended is not None
-    assert not stopped.recommended.stop
-    names = [each.mechanism.name for each in stopped.contenders if each.stop]
+    assert contender(stopped, "small-domain").stop_reason.startswith("whoever knows a person's ")
+    assert stopped.recommended_contender is not None
+    assert not stopped.recommended_contender.stop_reason
+    names = [each.mechanism.name for each in stopped.contenders if each.stop_reason]
     assert "Publishing would stop with " in stopped.recommendation
-    page = compare_page(stopped, "disease").html()
-    for each in stopped.possible:
-        assert re.search(rf">{each.mechanism.name}</th><td>[^<]*</td><td>{stopped.standing(each)}</td>", page)
-    assert {stopped.standing(each) for each in stopped.possible} >= {"recommended", "publishing would stop"}
+    page = make_comparison_page(stopped, "disease").to_html()
+    for each in stopped.possible_contenders:
+        assert re.search(rf">{each.mechanism.name}</th><td>[^<]*</td><td>{stopped.describe_standing(each)}</td>", page)
+    assert {stopped.describe_standing(each) for each in stopped.possible_contenders} >= {
+        "recommended",
+        "publishing would stop",
+    }
     for name in names:
-        why = contender(stopped, name).why_not
+        why = contender(stopped, name).exclusion_reason
         assert f"{name} ({why})" in stopped.recommendation
-        assert contender(stopped, name).stop.startswith(why)
+        assert contender(stopped, name).stop_reason.startswith(why)
 
 
 @pytest.mark.slow
@@ -242,10 +245,10 @@ def test_another_kind_of_request_is_compared_at_the_bound_that_asks_for_as_much(
     """A diversity of 3 holds for whoever knows frequencies, and so do all others from the largest share to a third."""
     found = compare(request(Diversity(3), accept_exposure=True), seed=SEED)
     assert (found.bound, found.guarantee) == (BreachBound("1/5", "1/3"), Guarantee.BUCKET_ONLY)
-    assert not any(found.is_weaker(each.proposed) for each in found.possible)
-    assert found.recommended is not None
-    assert found.recommended.mechanism.name in ("anatomy", "buckets")
-    assert contender(found, "anatomy").proposed.spec == Diversity(3)
+    assert not any(found.is_weaker(each.trial) for each in found.possible_contenders)
+    assert found.recommended_contender is not None
+    assert found.recommended_contender.mechanism.name in ("anatomy", "buckets")
+    assert contender(found, "anatomy").trial.spec == Diversity(3)
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J"
@@ -258,8 +261,11 @@ def test_names_and_values_cannot_leave_their_place_on_a_page() -> None:
     table = columns.set_column(2, HOSTILE + "!", held)
     made = Request(table, schema=Schema.of(HOSTILE + "!"), spec=BOUND)
     found, seen = compare(made, seed=SEED), plan(made)
-    for page in (compare_page(found, HOSTILE, HOSTILE), plan_page(seen, BOUND, HOSTILE, None, HOSTILE, found)):
-        text = page.html()
+    for page in (
+        make_comparison_page(found, HOSTILE, HOSTILE),
+        make_plan_page(seen, BOUND, HOSTILE, None, HOSTILE, found),
+    ):
+        text = page.to_html()
         assert "<img" not in text
         assert "\x1b" not in text
         assert "&lt;img" in text
@@ -290,7 +296,7 @@ def test_part_of_a_table_is_attacked_as_a_whole(monkeypatch: pytest.MonkeyPatch)
     part = compare(request(), seed=SEED)
     assert (part.records, part.total) == (ROWS // 2, ROWS)
     assert right(part, "anatomy") == pytest.approx(whole, abs=0.05)
-    assert contender(part, "anatomy").proposed.chosen.histogram.total == ROWS  # type: ignore[union-attr]
+    assert contender(part, "anatomy").trial.chosen_plan.histogram.total == ROWS  # type: ignore[union-attr]
 
 
 # ----------------------------------------------------------------------------------------------- one gain, one error
@@ -303,11 +309,11 @@ def test_one_gain_is_the_largest_posterior_within_it() -> None:
     met = [each for each in found.contenders if each.is_possible and each.mechanism.guarantee is Guarantee.ANY_PRIOR]
     assert len(met) == 2
     for each in met:
-        assert each.proposed.gain is not None
-        assert each.proposed.gain <= 0.04
-        beyond = [trial for trial in each.curve if trial.bound.posterior > each.proposed.bound.posterior]
+        assert each.trial.gain is not None
+        assert each.trial.gain <= 0.04
+        beyond = [trial for trial in each.curve if trial.bound.posterior > each.trial.bound.posterior]
         assert min(trial.gain for trial in beyond if trial.gain is not None) > 0.02
-    assert found.recommended in met
+    assert found.recommended_contender in met
     assert "at a gain of at most 4 points" in found.recommendation
 
 
@@ -315,28 +321,28 @@ def test_one_gain_is_the_largest_posterior_within_it() -> None:
 def test_one_error_is_the_smallest_posterior_within_it() -> None:
     loose = Request(people(), schema=Schema.of("disease"), spec=BreachBound("1/5", "99/100"))
     found = compare(loose, error="20%", at=200, seed=SEED)
-    for each in found.possible:
-        assert each.proposed.error is not None
-        assert each.proposed.error <= 0.2
-    uniform = contender(found, "uniform").proposed
+    for each in found.possible_contenders:
+        assert each.trial.error is not None
+        assert each.trial.error <= 0.2
+    uniform = contender(found, "uniform").trial
     (below,) = [
         each
         for each in list_weaker_bounds(loose.spec.bound)
         if each.posterior == uniform.bound.posterior - Fraction(1, 100)
     ]  # type: ignore[arg-type]
-    plan = REGISTRY["uniform"].plan(uniform.chosen.histogram, below, None, Draws.secret())  # type: ignore[union-attr]
-    assert replace(uniform.chosen, plan=plan).error_curve([200])[0].evenly > 0.2  # type: ignore[arg-type, operator]
-    best = found.recommended
+    plan = REGISTRY["uniform"].plan(uniform.chosen_plan.histogram, below, None, Draws.from_fresh_key())  # type: ignore[union-attr]
+    assert replace(uniform.chosen_plan, plan=plan).predict_error_curve([200])[0].evenly > 0.2  # type: ignore[arg-type, operator]
+    best = found.recommended_contender
     assert best is not None
-    strong = [each for each in found.possible if not found.is_weaker(each.proposed) and not each.stop]
-    assert (best.proposed.gain or 0) <= min(each.proposed.gain or 0 for each in strong) + 0.005
+    strong = [each for each in found.possible_contenders if not found.is_weaker(each.trial) and not each.stop_reason]
+    assert (best.trial.gain or 0) <= min(each.trial.gain or 0 for each in strong) + 0.005
 
 
 def trial(mechanism: str, bound: BreachBound, gain: float | None = None, error: float | None = None) -> Trial:
     class Told(Trial):
         gain = property(lambda self: self._gain)  # type: ignore[assignment]
 
-    made = Told(REGISTRY[mechanism], bound, error=error, chosen="a plan")  # type: ignore[arg-type]
+    made = Told(REGISTRY[mechanism], bound, error=error, chosen_plan="a plan")  # type: ignore[arg-type]
     object.__setattr__(made, "_gain", gain)
     return made
 
@@ -348,19 +354,19 @@ def test_aims_are_met_by_bisection_of_two_digits() -> None:
         tried.append(each.posterior)
         return trial("uniform", each, gain=float(each.posterior), error=1 - float(each.posterior))
 
-    assert SameGain(0.335).reached(bound, attacked, attacked).bound.posterior == Fraction(33, 100)
-    assert SameError(Fraction(1, 4), 100).reached(bound, attacked, attacked).bound.posterior == Fraction(3, 4)
+    assert SameGain(0.335).find_trial(bound, attacked, attacked).bound.posterior == Fraction(33, 100)
+    assert SameError(Fraction(1, 4), 100).find_trial(bound, attacked, attacked).bound.posterior == Fraction(3, 4)
     assert len(tried) < 20
-    refused = SameGain(0.05).reached(bound, attacked, attacked)
-    assert refused.chosen is None
+    refused = SameGain(0.05).find_trial(bound, attacked, attacked)
+    assert refused.chosen_plan is None
     assert refused.refusal == "no setting keeps the gain of this attacker within 5 points."
-    assert SameError(Fraction(1, 1000), 100).reached(bound, attacked, attacked).chosen is None
+    assert SameError(Fraction(1, 1000), 100).find_trial(bound, attacked, attacked).chosen_plan is None
 
 
 def test_bounds_around_another_are_powers_of_its_odds() -> None:
     found = list_bounds_around(BreachBound("1/13", "1/3"), (0.5, 1.5))
     assert [each.posterior for each in found] == [Fraction(1, 3), Fraction(17, 100), Fraction(11, 20)]
-    assert [float(each.whole) for each in found[1:]] == pytest.approx([6**0.5, 6**1.5], rel=0.05)
+    assert [float(each.person_amplification) for each in found[1:]] == pytest.approx([6**0.5, 6**1.5], rel=0.05)
     assert len(list_bounds_around(BreachBound("1/10", "11/100"), (0.5, 1.5))) == 2  # where nothing lies between
 
 
@@ -381,7 +387,7 @@ def test_redrawn_values_lose_how_columns_go_together() -> None:
             for value in range(3):
                 truth = int(((codes == code) & (held == value)).sum())
                 if 15 <= truth < 60:
-                    off = [distribution_based.count(each, codes == code, value) - truth for each in draws]
+                    off = [distribution_based.count_published(each, codes == code, value) - truth for each in draws]
                     errors.append(math.sqrt(float(np.mean(np.square(off)))) / truth)
     assert found.error == pytest.approx(float(np.mean(errors)), rel=0.03)
     assert found.gain == 0
@@ -393,8 +399,8 @@ def test_laplace_answers_are_close_one_by_one_and_lose_by_their_number() -> None
     found = estimate_laplace_answers(bound, 1000, ("subset", 0.22))
     assert found.error == pytest.approx(math.sqrt(2) / math.log(6) / 1000)
     answers = math.ceil(0.22 / found.error)
-    assert f"from about {answers:,} answers on subset is closer" in found.words
-    assert estimate_laplace_answers(bound.for_rows(2), 1000, None).error == pytest.approx(2 * found.error)
+    assert f"from about {answers:,} answers on subset is closer" in found.description
+    assert estimate_laplace_answers(bound.share_among_rows(2), 1000, None).error == pytest.approx(2 * found.error)
 
 
 # ------------------------------------------------------------------------------------------------------------ mistakes

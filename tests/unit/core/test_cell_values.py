@@ -14,7 +14,7 @@ from sfumato._core.cell_values import (
     Value,
     build_domain_array,
     display,
-    field_type,
+    find_field_type,
     to_json,
     values_from_json,
     values_to_json,
@@ -125,7 +125,7 @@ def test_display_shows_a_value_to_a_person(value: Value, shown: str) -> None:
     ids=str,
 )
 def test_field_type_names_the_data_package_type(arrow_type: pa.DataType, name: str | None) -> None:
-    assert field_type(arrow_type) == name
+    assert find_field_type(arrow_type) == name
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_field_type_names_the_data_package_type(arrow_type: pa.DataType, name: s
     ids=lambda column: str(column.type),
 )
 def test_a_column_comes_back_from_json_as_it_was(column: pa.Array) -> None:
-    kind = field_type(column.type)
+    kind = find_field_type(column.type)
     assert kind is not None
     back = values_from_json(json.loads(json.dumps(values_to_json(column.to_pylist()))), [kind])
     assert build_domain_array(back).equals(column)

@@ -76,14 +76,14 @@ def _integer_by_hand(subkey: bytes, row: int, bound: int) -> tuple[int, int]:
 )
 def test_words_follow_the_documented_layout(first_row: int, attempt: int, column: str, purpose: str) -> None:
     subkey = _subkey_by_hand(KEY, column, purpose)
-    words = _draws().for_column(column).stream(purpose).words(first_row, 3, attempt)
+    words = _draws().narrow_to_column(column).get_stream(purpose).draw_bits(first_row, 3, attempt)
     assert words.tolist() == [_word_by_hand(subkey, first_row + row, attempt) for row in range(3)]
 
 
 @pytest.mark.parametrize("first_row", [0, 1])
 def test_words_go_on_from_one_cached_block_to_the_next(first_row: int) -> None:
     subkey, rows = _subkey_by_hand(KEY, "", "coins"), 2 * BLOCK_ROWS + 3
-    words = _draws().stream("coins").words(first_row, rows)
+    words = _draws().get_stream("coins").draw_bits(first_row, rows)
     looked_at = [
         edge + step for edge in (0, BLOCK_ROWS, 2 * BLOCK_ROWS) for step in (-2, -1, 0, 1, 2) if edge + step >= 0
     ]
@@ -93,77 +93,77 @@ def test_words_go_on_from_one_cached_block_to_the_next(first_row: int) -> None:
 
 @given(batch_splits(ROWS), st.integers(0, 2**40))
 def test_words_do_not_depend_on_how_rows_are_cut_into_batches(batches: list[range], first_row: int) -> None:
-    stream = _draws().stream("coins")
-    parts = [stream.words(first_row + batch.start, len(batch)) for batch in batches]
-    assert np.array_equal(np.concatenate(parts), stream.words(first_row, ROWS))
+    stream = _draws().get_stream("coins")
+    parts = [stream.draw_bits(first_row + batch.start, len(batch)) for batch in batches]
+    assert np.array_equal(np.concatenate(parts), stream.draw_bits(first_row, ROWS))
 
 
 def test_words_share_nothing_between_attempts_purposes_columns_and_keys() -> None:
     draws = _draws()
     streams = [
-        draws.stream("coins"),
-        draws.stream("order"),
-        draws.stream("coins/table/0"),
-        draws.for_column("age").stream("coins"),
-        draws.for_column("income").stream("coins"),
-        _draws(OTHER_KEY).stream("coins"),
+        draws.get_stream("coins"),
+        draws.get_stream("order"),
+        draws.get_stream("coins/table/0"),
+        draws.narrow_to_column("age").get_stream("coins"),
+        draws.narrow_to_column("income").get_stream("coins"),
+        _draws(OTHER_KEY).get_stream("coins"),
     ]
-    words = [stream.words(0, 1000, attempt) for stream in streams for attempt in (0, 1, 2, 2**32)]
+    words = [stream.draw_bits(0, 1000, attempt) for stream in streams for attempt in (0, 1, 2, 2**32)]
     assert len(np.unique(np.concatenate(words))) == 1000 * len(words)
 
 
 def test_a_column_and_a_purpose_cannot_be_confused() -> None:
-    one, other = _draws().for_column("a").stream("b/c"), _draws().for_column("a/b").stream("c")
+    one, other = _draws().narrow_to_column("a").get_stream("b/c"), _draws().narrow_to_column("a/b").get_stream("c")
     assert one != other
 
 
 def test_a_column_narrows_the_same_key() -> None:
-    draws = _draws().for_column("age")
+    draws = _draws().narrow_to_column("age")
     assert (draws.key, draws.is_test, draws.column) == (KEY, True, "age")
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**32 + 1, 2**62 + 1, LARGEST_BOUND])
 def test_integers_stay_below_their_bound(bound: int) -> None:
-    drawn = _draws().stream("coins").integers(0, ROWS, bound)
+    drawn = _draws().get_stream("coins").draw_integers(0, ROWS, bound)
     assert len(drawn) == ROWS
     assert max(drawn.tolist()) < bound
 
 
 def test_integers_below_one_are_zero() -> None:
-    assert not _draws().stream("coins").integers(0, ROWS, 1).any()
+    assert not _draws().get_stream("coins").draw_integers(0, ROWS, 1).any()
 
 
 def test_integers_reach_both_ends_of_their_range() -> None:
-    drawn = _draws().stream("coins").integers(0, ROWS, 7)
+    drawn = _draws().get_stream("coins").draw_integers(0, ROWS, 7)
     assert set(drawn.tolist()) == set(range(7))
 
 
 @given(st.lists(st.integers(1, LARGEST_BOUND), max_size=ROWS), st.integers(0, 2**40))
 def test_integers_stay_below_a_bound_for_each_row(bounds: list[int], first_row: int) -> None:
-    drawn = _draws().stream("coins").integers(first_row, len(bounds), _array(bounds))
+    drawn = _draws().get_stream("coins").draw_integers(first_row, len(bounds), _array(bounds))
     assert all(number < bound for number, bound in zip(drawn.tolist(), bounds, strict=True))
 
 
 @given(st.integers(1, LARGEST_BOUND) | st.just(2**62 + 1), st.integers(0, 2**40))
 def test_integers_are_the_same_for_one_bound_and_for_that_bound_in_every_row(bound: int, first_row: int) -> None:
-    stream = _draws().stream("coins")
-    each = stream.integers(first_row, 20, _array([bound] * 20))
-    assert np.array_equal(each, stream.integers(first_row, 20, bound))
+    stream = _draws().get_stream("coins")
+    each = stream.draw_integers(first_row, 20, _array([bound] * 20))
+    assert np.array_equal(each, stream.draw_integers(first_row, 20, bound))
 
 
 @given(batch_splits(ROWS), st.sampled_from([6, 2**62 + 1, LARGEST_BOUND]))
 def test_integers_do_not_depend_on_how_rows_are_cut_into_batches(batches: list[range], bound: int) -> None:
-    stream = _draws().stream("coins")
-    parts = [stream.integers(batch.start, len(batch), bound) for batch in batches]
-    assert np.array_equal(np.concatenate(parts), stream.integers(0, ROWS, bound))
+    stream = _draws().get_stream("coins")
+    parts = [stream.draw_integers(batch.start, len(batch), bound) for batch in batches]
+    assert np.array_equal(np.concatenate(parts), stream.draw_integers(0, ROWS, bound))
 
 
 @given(batch_splits(ROWS))
 def test_integers_with_bounds_by_row_do_not_depend_on_the_batches(batches: list[range]) -> None:
-    stream = _draws().stream("coins")
+    stream = _draws().get_stream("coins")
     bounds = _array([2**62 + 1 + row * 2**54 for row in range(ROWS)])
-    parts = [stream.integers(batch.start, len(batch), bounds[batch.start : batch.stop]) for batch in batches]
-    assert np.array_equal(np.concatenate(parts), stream.integers(0, ROWS, bounds))
+    parts = [stream.draw_integers(batch.start, len(batch), bounds[batch.start : batch.stop]) for batch in batches]
+    assert np.array_equal(np.concatenate(parts), stream.draw_integers(0, ROWS, bounds))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_integers_with_bounds_by_row_do_not_depend_on_the_batches(batches: list[
 def test_integers_redraw_rejected_words_by_attempt(bound: int, rejected: float) -> None:
     """The oracle is the rule in words: a number owns equally many words, and a word that nobody owns is drawn anew."""
     by_hand = [_integer_by_hand(_subkey_by_hand(KEY, "", "coins"), row, bound) for row in range(ROWS)]
-    drawn = _draws().stream("coins").integers(0, ROWS, bound)
+    drawn = _draws().get_stream("coins").draw_integers(0, ROWS, bound)
     assert drawn.tolist() == [number for number, _ in by_hand]
     redrawn = np.mean([attempts > 0 for _, attempts in by_hand])
     assert redrawn == pytest.approx(rejected, abs=0.1)
@@ -186,7 +186,7 @@ def test_integers_reject_the_very_first_words_that_nobody_owns() -> None:
     row, bound = 5_844_403_146, 2**32
     subkey = _subkey_by_hand(KEY, "", "coins")
     assert _word_by_hand(subkey, row) // ((2**64 - 1) // bound) == bound
-    drawn = _draws().stream("coins").integers(row, 1, bound)
+    drawn = _draws().get_stream("coins").draw_integers(row, 1, bound)
     assert drawn.tolist() == [_integer_by_hand(subkey, row, bound)[0]]
     assert drawn[0] < bound
 
@@ -194,7 +194,7 @@ def test_integers_reject_the_very_first_words_that_nobody_owns() -> None:
 def test_integers_redraw_each_row_with_its_own_bound() -> None:
     subkey = _subkey_by_hand(KEY, "", "coins")
     bounds = [bound for _ in range(ROWS // 4) for bound in (3, 2**62 + 1, LARGEST_BOUND, 2**64 // 3 + 1)]
-    drawn = _draws().stream("coins").integers(7, ROWS, _array(bounds))
+    drawn = _draws().get_stream("coins").draw_integers(7, ROWS, _array(bounds))
     assert drawn.tolist() == [_integer_by_hand(subkey, 7 + row, bound)[0] for row, bound in enumerate(bounds)]
 
 
@@ -205,19 +205,19 @@ def test_integers_redraw_each_row_with_its_own_bound() -> None:
 )
 def test_integers_refuse_a_bound_out_of_range(bound: int | RandomBits) -> None:
     with pytest.raises(InternalError, match=r"a bound of 1 to 2\^63 only"):
-        _draws().stream("coins").integers(0, 3, bound)
+        _draws().get_stream("coins").draw_integers(0, 3, bound)
 
 
 @pytest.mark.parametrize("first_row", [0, 1])
 def test_an_empty_batch_has_no_draws(first_row: int) -> None:
-    stream = _draws().stream("coins")
-    assert len(stream.words(first_row, 0)) == 0
-    assert len(stream.integers(first_row, 0, 5)) == 0
+    stream = _draws().get_stream("coins")
+    assert len(stream.draw_bits(first_row, 0)) == 0
+    assert len(stream.draw_integers(first_row, 0, 5)) == 0
 
 
 def _permutation(draws: Draws, purpose: str, item: int, size: int) -> Permutation:
     """That of an item after others, of which the sizes do not matter."""
-    return draws.permutations(purpose, [*[3] * item, size])[-1]
+    return draws.make_permutations(purpose, [*[3] * item, size])[-1]
 
 
 def _is_bijection(permutation: Permutation, size: int) -> bool:
@@ -278,20 +278,20 @@ def test_feistel_permutations_follow_the_documented_network(size: int, data: st.
 @pytest.mark.parametrize("size", [0, 1, 2, 300, LARGEST_TABLE, LARGEST_TABLE + 1, 199_999])
 def test_the_inverse_of_a_permutation_takes_every_slot_back_to_its_rank(size: int) -> None:
     permutation, ranks = _permutation(_draws(), "slots", 0, size), np.arange(size, dtype=np.uint64)
-    assert np.array_equal(permutation.inverse(permutation(ranks)), ranks)
+    assert np.array_equal(permutation.invert(permutation(ranks)), ranks)
 
 
 def test_feistel_permutations_of_all_small_sizes_have_an_inverse() -> None:
     for size in range(1, 201):
         permutation = FeistelPermutation.of(KEY, size)
-        assert permutation(permutation.inverse(np.arange(size))).tolist() == list(range(size))
+        assert permutation(permutation.invert(np.arange(size))).tolist() == list(range(size))
 
 
 @given(st.integers(LARGEST_TABLE + 1, LARGEST_FEISTEL), st.data())
 def test_feistel_permutations_of_any_size_have_an_inverse(size: int, data: st.DataObject) -> None:
     ranks = data.draw(st.lists(st.integers(0, size - 1), max_size=50))
     permutation = FeistelPermutation.of(KEY, size)
-    assert permutation.inverse(permutation(_array(ranks))).tolist() == ranks
+    assert permutation.invert(permutation(_array(ranks))).tolist() == ranks
 
 
 def test_networks_side_by_side_permute_as_each_does_alone() -> None:
@@ -300,7 +300,7 @@ def test_networks_side_by_side_permute_as_each_does_alone() -> None:
     ]
     asked, held = np.array([2, 1, 0]), np.array([300, 40_000, 7])
     ranks = np.concatenate([np.arange(size) for size in held])
-    slots = np.split(FeistelPermutations.joined(networks)(asked, held, ranks), np.cumsum(held)[:-1])
+    slots = np.split(FeistelPermutations.from_networks(networks)(asked, held, ranks), np.cumsum(held)[:-1])
     for number, size, found in zip(asked, held, slots, strict=True):
         assert np.array_equal(found, networks[number](np.arange(size)))
 
@@ -328,7 +328,7 @@ def test_permutations_differ_by_item_purpose_column_and_key_and_repeat_otherwise
         _slots(draws, "slots", 0, size),
         _slots(draws, "slots", 1, size),
         _slots(draws, "order", 0, size),
-        _slots(draws.for_column("age"), "slots", 0, size),
+        _slots(draws.narrow_to_column("age"), "slots", 0, size),
         _slots(_draws(OTHER_KEY), "slots", 0, size),
     ]
     assert len({order.tobytes() for order in orders}) == len(orders)
@@ -342,19 +342,19 @@ def test_permutations_scatter_neighbours(size: int) -> None:
 
 
 def test_secret_keys_are_fresh_whole_and_no_test_keys() -> None:
-    draws = [Draws.secret() for _ in range(10)]
+    draws = [Draws.from_fresh_key() for _ in range(10)]
     assert len({each.key for each in draws}) == 10
     assert all(len(each.key) == KEY_BYTES and not each.is_test for each in draws)
 
 
 def test_a_test_key_is_marked_as_one_everywhere() -> None:
     assert _draws().is_test
-    assert _draws().for_column("age").is_test
+    assert _draws().narrow_to_column("age").is_test
 
 
 def _printed(key: bytes) -> str:
     draws = Draws(key)
-    objects = [draws, draws.for_column("age"), Stream(key), FeistelPermutation.of(key, 10)]
+    objects = [draws, draws.narrow_to_column("age"), Stream(key), FeistelPermutation.of(key, 10)]
     return " ".join(f"{each!r} {each}" for each in objects)
 
 

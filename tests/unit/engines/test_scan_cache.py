@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from releases import people, published
 from sfumato import LocalEngine
 from sfumato._engines import scan_cache
-from sfumato._engines.scan_cache import KeptSource
+from sfumato._engines.scan_cache import CachedSource
 from sfumato._readers.open_table import open_source
 from sfumato._readers.sources import MemorySource, Source
 from sfumato.errors import SourceError
@@ -32,15 +32,15 @@ class Counted:
         self.table, self.readings = table, 0
         self.schema, self.rows = table.schema, table.rows
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         self.readings += 1
-        return self.table.batches(columns, batch_rows)
+        return self.table.read_batches(columns, batch_rows)
 
     def pieces(self, rows: int) -> Iterator[Any]:
-        return self.table.pieces(rows)
+        return self.table.iter_pieces(rows)
 
     def fingerprint(self, each: Any = map, *, is_content: bool = True) -> str:
-        return self.table.fingerprint(each, is_content=is_content)
+        return self.table.compute_fingerprint(each, is_content=is_content)
 
 
 def of_every_type(rows: int = ROWS) -> pa.Table:
@@ -59,10 +59,10 @@ def of_every_type(rows: int = ROWS) -> pa.Table:
     )
 
 
-def read(source: KeptSource, columns: Sequence[str], batch_rows: int) -> list[pa.RecordBatch]:
+def read(source: CachedSource, columns: Sequence[str], batch_rows: int) -> list[pa.RecordBatch]:
     """All batches, as an engine reads them; those that are used last first."""
-    held = list(source.held(columns, batch_rows))
-    used = {batch.number: list(batch.batches(columns, batch_rows)) for batch in reversed(held)}
+    held = list(source.read_cached(columns, batch_rows))
+    used = {batch.number: list(batch.read_batches(columns, batch_rows)) for batch in reversed(held)}
     assert [sum(each.num_rows for each in used[batch.number]) for batch in held] == [batch.rows for batch in held]
     return [each for batch in held for each in used[batch.number]]
 
@@ -91,8 +91,8 @@ def test_every_second_reading_gets_the_batches_of_the_one_before_and_reads_nothi
 ) -> None:
     monkeypatch.setattr(scan_cache, "MOST_ROW_BYTES", 1000)
     table = Counted(MemorySource(of_every_type()))
-    source, columns = KeptSource(table, tmp_path, budget), of_every_type().column_names
-    expected = list(table.batches(columns, batch_rows))
+    source, columns = CachedSource(table, tmp_path, budget), of_every_type().column_names
+    expected = list(table.read_batches(columns, batch_rows))
     readings = [read(source, columns, batch_rows) for _ in range(2)]
     assert all(are_same(each, expected) for each in readings)
     assert table.readings == 2  # this test's own, and the first one
@@ -112,13 +112,13 @@ def test_any_column_comes_back_as_it_was(
 ) -> None:
     plain = pa.array(values, pa.int64())
     table = pa.table({"plain": plain, "listed": plain.dictionary_encode()})
-    source = KeptSource(MemorySource(table), tmp_path_factory.getbasetemp(), budget)
+    source = CachedSource(MemorySource(table), tmp_path_factory.getbasetemp(), budget)
     first = read(source, ["listed", "plain"], batch_rows)
     assert are_same(read(source, ["listed", "plain"], batch_rows), first)
 
 
 def test_codes_come_as_narrow_as_they_are_kept_from_the_first_reading_on(tmp_path: Path) -> None:
-    source = KeptSource(MemorySource(of_every_type(1000)), tmp_path, ROOM)
+    source = CachedSource(MemorySource(of_every_type(1000)), tmp_path, ROOM)
     for _ in range(2):
         (batch,) = read(source, ["listed", "narrow", "many"], 1000)
         assert [each.index_type for each in batch.schema.types] == [pa.uint8(), pa.uint8(), pa.uint16()]
@@ -128,27 +128,27 @@ def test_codes_come_as_narrow_as_they_are_kept_from_the_first_reading_on(tmp_pat
 def test_codes_beyond_their_dictionary_are_refused(codes: list[int | None], tmp_path: Path) -> None:
     """They would be other values if they were cut off."""
     wrong = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(["a", "b"]), safe=False)
-    (batch,) = KeptSource(MemorySource(pa.table({"column": wrong})), tmp_path, ROOM).held(["column"], 10)
+    (batch,) = CachedSource(MemorySource(pa.table({"column": wrong})), tmp_path, ROOM).read_cached(["column"], 10)
     with pytest.raises((SourceError, pa.ArrowInvalid)):
-        next(batch.batches(["column"], 10))
+        next(batch.read_batches(["column"], 10))
 
 
 def test_other_columns_or_batches_are_read_by_themselves(tmp_path: Path) -> None:
     table = Counted(MemorySource(of_every_type()))
-    source = KeptSource(table, tmp_path, ROOM)
+    source = CachedSource(table, tmp_path, ROOM)
     for columns, rows in ((["listed"], 7), (["numbers"], 7), (["listed"], 8), (["listed"], 7), (["numbers"], 7)):
-        assert are_same(read(source, columns, rows), list(table.table.batches(columns, rows)))
+        assert are_same(read(source, columns, rows), list(table.table.read_batches(columns, rows)))
     assert table.readings == 3
 
 
 def test_reading_that_was_not_finished_or_not_used_is_done_again(tmp_path: Path) -> None:
     table = Counted(MemorySource(of_every_type()))
-    source, columns = KeptSource(table, tmp_path, ROOM), ["listed", "numbers"]
-    next(source.held(columns, 7))
-    held = list(source.held(columns, 7))  # read to its end, and used but for one batch
+    source, columns = CachedSource(table, tmp_path, ROOM), ["listed", "numbers"]
+    next(source.read_cached(columns, 7))
+    held = list(source.read_cached(columns, 7))  # read to its end, and used but for one batch
     for batch in held[1:]:
-        list(batch.batches(columns, 7))
-    assert are_same(read(source, columns, 7), list(table.table.batches(columns, 7)))
+        list(batch.read_batches(columns, 7))
+    assert are_same(read(source, columns, 7), list(table.table.read_batches(columns, 7)))
     assert table.readings == 3
 
 
@@ -161,10 +161,10 @@ def test_reading_that_was_not_finished_or_not_used_is_done_again(tmp_path: Path)
     ids=["long rows", "long dictionaries"],
 )
 def test_what_takes_too_much_is_not_kept(column: pa.Array, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan_cache, "LEAST_LISTED", 1000)
+    monkeypatch.setattr(scan_cache, "LEAST_DICTIONARY_BYTES", 1000)
     table = Counted(MemorySource(pa.table({"column": column, "listed": of_every_type()["listed"]})))
-    source, columns = KeptSource(table, tmp_path, 0), ["listed", "column"]
-    expected = list(table.table.batches(columns, 7))
+    source, columns = CachedSource(table, tmp_path, 0), ["listed", "column"]
+    expected = list(table.table.read_batches(columns, 7))
     assert are_same(read(source, columns, 7), expected)
     assert are_same(read(source, columns, 7), expected)
     assert table.readings == 2
@@ -174,8 +174,8 @@ def test_what_takes_too_much_is_not_kept(column: pa.Array, tmp_path: Path, monke
 def test_publishing_reads_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(people(90), tmp_path / "people.parquet", row_group_size=13)
     source = type(open_source(tmp_path / "people.parquet", tmp_path / "spool"))
-    readings, batches = [], source.batches
-    monkeypatch.setattr(source, "batches", lambda *given: (readings.append(given), batches(*given))[1])
+    readings, batches = [], source.read_batches
+    monkeypatch.setattr(source, "read_batches", lambda *given: (readings.append(given), batches(*given))[1])
     published(tmp_path / "people.parquet", tmp_path / "release", engine=LocalEngine(7, 2, 0))
     assert len(readings) == 1
 
@@ -185,7 +185,7 @@ def test_batches_of_few_and_of_many_values_are_published_together(
     room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their codes are narrow in some batches and wide in others."""
-    monkeypatch.setattr(scan_cache, "LEAST_LISTED", room)
+    monkeypatch.setattr(scan_cache, "LEAST_DICTIONARY_BYTES", room)
     rows, given = 900, people(900)
     words = pa.array([f"word {row % (100 if row < 300 else 290)}" for row in range(rows)])
     pq.write_table(given.append_column("word", words), tmp_path / "people.parquet", row_group_size=300)

@@ -13,10 +13,10 @@ from sfumato._engines.shuffle import (
     LARGEST_PART,
     ORDER,
     PART_ROWS,
-    Gathered,
     Layout,
+    PartStore,
+    bundle_rows,
     concatenate_rows,
-    split,
 )
 
 ROWS = 5_000
@@ -51,11 +51,11 @@ def test_rows_that_spilled_come_back_in_the_order_of_their_words(budget: int, tm
         }
         for number in range(5)
     ]
-    with Gathered(layout, tmp_path, budget) as gathered:
+    with PartStore(layout, tmp_path, budget) as gathered:
         for piece in pieces:
-            for bundle in split(layout, piece):
+            for bundle in bundle_rows(layout, piece):
                 gathered.add(bundle)
-        found = concatenate_rows([gathered.in_order(part) for part in range(layout.parts)])
+        found = concatenate_rows([gathered.read_sorted(part) for part in range(layout.parts)])
     whole = concatenate_rows(pieces)
     order = np.argsort(whole[ORDER])
     assert (found["age"] == whole["age"][order]).all()
@@ -66,9 +66,9 @@ def test_numbers_of_another_type_do_not_spill(tmp_path: Path) -> None:
     """They would come back as other numbers."""
     layout, words = Layout(1, 2), np.arange(10, dtype=np.uint64)
     first, second = (
-        next(split(layout, {ORDER: words, "age": np.ones(10, dtype=kind)})) for kind in (np.uint8, np.uint16)
+        next(bundle_rows(layout, {ORDER: words, "age": np.ones(10, dtype=kind)})) for kind in (np.uint8, np.uint16)
     )
-    with Gathered(layout, tmp_path, 0) as gathered:
+    with PartStore(layout, tmp_path, 0) as gathered:
         gathered.add(first)
         with pytest.raises(TypeError, match="Cannot cast"):
             gathered.add(second)

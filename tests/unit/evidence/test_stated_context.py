@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato._evidence import Context
+from sfumato._evidence import StatedContext
 from sfumato._evidence.stated_context import NOT_STATED, SECTIONS
 from sfumato.errors import SpecError
 
@@ -28,19 +28,19 @@ def test_what_is_stated_is_told_and_the_rest_is_not_stated(tmp_path: Path) -> No
     [columns]
     age = "study plan"
     """
-    found = Context.read(written(tmp_path, text), COLUMNS)
+    found = StatedContext.read(written(tmp_path, text), COLUMNS)
     assert found.decider == "Ada Lovelace, officer"
-    assert found.entry("decision", "date") == "2026-03-01"
-    assert found.entry("judgement", "threshold") == "11"
-    assert found.entry("setting", "licence") == NOT_STATED
-    assert found.needed == {"age": "study plan"}
+    assert found.get_entry("decision", "date") == "2026-03-01"
+    assert found.get_entry("judgement", "threshold") == "11"
+    assert found.get_entry("setting", "licence") == NOT_STATED
+    assert found.column_reasons == {"age": "study plan"}
     assert found.to_json()["columns"] == {"age": "study plan"}
 
 
 def test_nothing_is_stated_by_nobody() -> None:
-    found = Context()
+    found = StatedContext()
     assert found.decider is None
-    assert {text for section in SECTIONS for _, text in found.entries(section)} == {NOT_STATED}
+    assert {text for section in SECTIONS for _, text in found.list_entries(section)} == {NOT_STATED}
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_nothing_is_stated_by_nobody() -> None:
 )
 def test_what_would_be_lost_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
-        Context.read(written(tmp_path, text), COLUMNS)
+        StatedContext.read(written(tmp_path, text), COLUMNS)
 
 
 def test_file_that_is_not_there_or_too_large_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot be read"):
-        Context.read(tmp_path / "none.toml")
+        StatedContext.read(tmp_path / "none.toml")
     with pytest.raises(SpecError, match="is larger than 1 MiB"):
-        Context.read(written(tmp_path, "#" * (1 << 21)))
+        StatedContext.read(written(tmp_path, "#" * (1 << 21)))

@@ -13,28 +13,28 @@ import pytest
 from figure_examples import EXAMPLES
 from sfumato._figures import (
     STYLE,
-    AlikeCurve,
     AnswerRow,
-    BesideTheTruth,
+    AttackSuccess,
+    BeliefBound,
+    BoundCost,
+    BucketComposition,
     BucketSize,
+    ClassSizeCurve,
     ColumnExposure,
-    Composition,
-    Corruption,
-    Cost,
     ErrorCurve,
+    EstimateWithTruth,
     Figure,
-    GuessedRight,
-    PromisedBelief,
+    KnownOthersCurve,
     TradeOff,
-    TradeOffs,
+    TradeOffCurve,
     draw_against_truth,
     draw_attack_scenarios,
     draw_bucket_composition,
-    draw_corruption,
     draw_cost_per_value,
     draw_error_by_count,
     draw_exposure_by_column,
     draw_forest_plot,
+    draw_known_others,
     draw_posterior_by_prior,
     draw_risk_utility,
     draw_uniqueness,
@@ -48,8 +48,8 @@ TAGS = {"svg", "desc", "title", "defs", "pattern", "rect", "path", "circle", "te
 UNKNOWN = (None, math.nan, math.inf)
 
 
-def bound(*shares: tuple[str, float], factor: Fraction | None = Fraction(6)) -> PromisedBelief:
-    return PromisedBelief(Fraction(1, 13), Fraction(1, 3), factor, shares)
+def bound(*shares: tuple[str, float], factor: Fraction | None = Fraction(6)) -> BeliefBound:
+    return BeliefBound(Fraction(1, 13), Fraction(1, 3), factor, shares)
 
 
 def lines(names: list[str], **kinds: bool) -> Figure:
@@ -60,7 +60,7 @@ def lines(names: list[str], **kinds: bool) -> Figure:
 
 def panels(names: list[str]) -> Figure:
     """The same over each other, the second on powers of ten and with a hollow mark."""
-    measured = [MeasuredLine(each, ((1, 2.0), (3, 1.0)), singled_out=(3,)) for each in names]
+    measured = [MeasuredLine(each, ((1, 2.0), (3, 1.0)), hollow_points=(3,)) for each in names]
     times = Axis("far up", lambda number: f"{number:g} times", is_logarithmic=True)  # ticks unlike those above
     over = [Panel(Axis("up"), measured, "odd"), Panel(times, measured, "odd")]
     return draw_panels("heading", Axis("across"), over, reading="It falls.")
@@ -78,20 +78,22 @@ NOTHING: dict[str, Figure] = {
     "forest": draw_forest_plot([]),
     "truth": draw_against_truth([]),
     "cost": draw_cost_per_value([]),
-    "composition": draw_bucket_composition(Composition((), {})),
-    "corruption": draw_corruption([]),
+    "composition": draw_bucket_composition(BucketComposition((), {})),
+    "corruption": draw_known_others([]),
 }
 MANY: dict[str, Figure] = {
     "lines": lines([f"m{each}" for each in range(14)], is_published=True),
     "panels": panels([f"m{each}" for each in range(14)]),
     "error": draw_error_by_count([ErrorCurve(f"m{each}", ((100, 0.3), (1000, 0.1))) for each in range(14)]),
-    "ladder": draw_attack_scenarios([GuessedRight(f"c{each % 30}", f"m{each // 30}", 0.1, 0.2) for each in range(300)]),
+    "ladder": draw_attack_scenarios(
+        [AttackSuccess(f"c{each % 30}", f"m{each // 30}", 0.1, 0.2) for each in range(300)]
+    ),
     "belief": draw_posterior_by_prior(bound(*((f"v{each}", each / 300) for each in range(300)))),
     "exposure": draw_exposure_by_column([ColumnExposure(f"c{each}", each / 300, 0.5) for each in range(300)]),
     "forest": draw_forest_plot([AnswerRow(f"row {each}", each - 150, each - 155, each - 145) for each in range(300)]),
-    "cost": draw_cost_per_value([Cost(f"v{each}", "1/3", each / 7) for each in range(300)]),
+    "cost": draw_cost_per_value([BoundCost(f"v{each}", "1/3", each / 7) for each in range(300)]),
     "composition": draw_bucket_composition(
-        Composition(
+        BucketComposition(
             tuple(BucketSize(2 + size, 9, {f"v{each}": each + 1 for each in range(60)}) for size in range(20)), {}
         )
     ),
@@ -101,39 +103,45 @@ ODD: dict[str, Figure] = {
     "error, unknown": draw_error_by_count([ErrorCurve("a", tuple((100.0, each) for each in UNKNOWN))]),
     "error, huge": draw_error_by_count([ErrorCurve("a", ((1e-9, 1e308), (1e308, 1e-308)))]),
     "exposure, tiny": draw_exposure_by_column([ColumnExposure("a", 0.0, 2e-5)]),
-    "plane, tiny": draw_risk_utility([TradeOffs("a", (TradeOff("p", 2e-5, 0.1),))]),
-    "ladder, unknown": draw_attack_scenarios([GuessedRight("a", "b", 0.2, each, each) for each in UNKNOWN]),
-    "plane, equal": draw_risk_utility([TradeOffs("a", (TradeOff("p", 0.0, 0.0),) * 2)], accepted=0.0),
-    "plane, none within": draw_risk_utility([TradeOffs("a", (TradeOff("p", 0.2, 0.1),))], accepted=0.1),
+    "plane, tiny": draw_risk_utility([TradeOffCurve("a", (TradeOff("p", 2e-5, 0.1),))]),
+    "ladder, unknown": draw_attack_scenarios([AttackSuccess("a", "b", 0.2, each, each) for each in UNKNOWN]),
+    "plane, equal": draw_risk_utility([TradeOffCurve("a", (TradeOff("p", 0.0, 0.0),) * 2)], accepted_gain=0.0),
+    "plane, none within": draw_risk_utility([TradeOffCurve("a", (TradeOff("p", 0.2, 0.1),))], accepted_gain=0.1),
     "belief, only within": draw_posterior_by_prior(bound(("a", 0.5), factor=None)),
     "exposure, unknown": draw_exposure_by_column([ColumnExposure("a", 0.0, each) for each in UNKNOWN]),
-    "alike, sketched": draw_uniqueness([AlikeCurve("after", ((1, 0.0),), is_exact=False)]),
+    "alike, sketched": draw_uniqueness([ClassSizeCurve("after", ((1, 0.0),), is_exact=False)]),
     "forest, unknown": draw_forest_plot([AnswerRow("a", each, each, each) for each in UNKNOWN]),
     "forest, endless": draw_forest_plot([AnswerRow("a", 5, -math.inf, math.inf, -math.inf, math.inf)]),
     "forest, huge": draw_forest_plot([AnswerRow("a", -1e308, -1.7e308, 1.7e308)]),
-    "truth, one": draw_against_truth([BesideTheTruth(0, -5, 2, 0, 1)]),
-    "truth, huge": draw_against_truth([BesideTheTruth(1.7e308, -1.7e308, 1e308, -math.inf, math.inf)]),
-    "cost, zero": draw_cost_per_value([Cost("a", "1/3", 0.0), Cost("b", "", None)]),
-    "composition, above": draw_bucket_composition(Composition((BucketSize(4, 1, {"a": 3}),), {"a": Fraction(1, 2)})),
-    "corruption, apart": draw_corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
+    "truth, one": draw_against_truth([EstimateWithTruth(0, -5, 2, 0, 1)]),
+    "truth, huge": draw_against_truth([EstimateWithTruth(1.7e308, -1.7e308, 1e308, -math.inf, math.inf)]),
+    "cost, zero": draw_cost_per_value([BoundCost("a", "1/3", 0.0), BoundCost("b", "", None)]),
+    "composition, above": draw_bucket_composition(
+        BucketComposition((BucketSize(4, 1, {"a": 3}),), {"a": Fraction(1, 2)})
+    ),
+    "corruption, apart": draw_known_others(
+        [KnownOthersCurve("a", ((0.1, 0.5),)), KnownOthersCurve("b", ((0.2, 0.5),))]
+    ),
 }
 NAMED: dict[str, Callable[[str], Figure]] = {
     "lines": lambda name: lines([name, name]),
     "panels": lambda name: panels([name]),
     "error": lambda name: draw_error_by_count([ErrorCurve(name, ((100, 0.3), (1000, 0.1)), name)]),
     "ladder": lambda name: draw_attack_scenarios(
-        [GuessedRight(name, name, 0.1, 0.2), GuessedRight("a", "b", 0.1, 0.2)]
+        [AttackSuccess(name, name, 0.1, 0.2), AttackSuccess("a", "b", 0.1, 0.2)]
     ),
-    "plane": lambda name: draw_risk_utility([TradeOffs(name, (TradeOff(name, 0.1, 0.2),))]),
+    "plane": lambda name: draw_risk_utility([TradeOffCurve(name, (TradeOff(name, 0.1, 0.2),))]),
     "belief": lambda name: draw_posterior_by_prior(bound((name, 0.3))),
     "exposure": lambda name: draw_exposure_by_column([ColumnExposure(name, 0.1, 0.2)], bound=name),
-    "alike": lambda name: draw_uniqueness([AlikeCurve(name, ((1, 0.1), (4, 0.2))), AlikeCurve(name, ((1, 0.3),))]),
-    "forest": lambda name: draw_forest_plot([AnswerRow(name, 1, 0, 2, note=name)]),
-    "cost": lambda name: draw_cost_per_value([Cost(name, name, 1.0, name, 0.1)], priced=name),
-    "composition": lambda name: draw_bucket_composition(
-        Composition((BucketSize(4, 9, {name: 9}),), {name: Fraction(1, 2)})
+    "alike": lambda name: draw_uniqueness(
+        [ClassSizeCurve(name, ((1, 0.1), (4, 0.2))), ClassSizeCurve(name, ((1, 0.3),))]
     ),
-    "corruption": lambda name: draw_corruption([Corruption(name, ((0.0, 0.1), (0.2, 0.3)))]),
+    "forest": lambda name: draw_forest_plot([AnswerRow(name, 1, 0, 2, note=name)]),
+    "cost": lambda name: draw_cost_per_value([BoundCost(name, name, 1.0, name, 0.1)], caption=name),
+    "composition": lambda name: draw_bucket_composition(
+        BucketComposition((BucketSize(4, 9, {name: 9}),), {name: Fraction(1, 2)})
+    ),
+    "corruption": lambda name: draw_known_others([KnownOthersCurve(name, ((0.0, 0.1), (0.2, 0.3)))]),
 }
 ALL = {
     **{f"{name} {width}": draw(width) for name, draw in EXAMPLES.items() for width in (360, 760)},
@@ -199,7 +207,7 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?%?")
 @pytest.mark.parametrize("name", list(EXAMPLES))
 def test_numbers_of_a_reading_stand_in_its_table_or_are_counted_from_it(name: str) -> None:
     figure = ALL[f"{name} 760"]
-    told = {number for row in figure.table.words for cell in row for number in NUMBER.findall(cell)}
+    told = {number for row in figure.table.formatted_rows for cell in row for number in NUMBER.findall(cell)}
     counted = {
         "3-risk-utility": {"1/3", "10"},
         "4-posterior-by-prior": {"1/13", "1/3"},
@@ -249,7 +257,7 @@ def test_verdicts_would_be_noticed(sentence: str) -> None:
 
 def test_hostile_names_are_escaped_and_cut_with_the_whole_beside_them() -> None:
     for name, figure, root in figures("hostile"):
-        for markup in (figure.html(), figure._repr_html_(), figure.standalone()):
+        for markup in (figure.to_html(), figure._repr_html_(), figure.to_standalone_svg()):
             assert "<script" not in markup, name
             assert "alert('" not in markup, name
             assert not re.search("[\x00-\x09\x0b-\x1f\u202e\ud800\uffff]", markup), name
@@ -275,13 +283,13 @@ def test_notebook_gets_picture_reading_and_table() -> None:
     root = ET.fromstring(shown.removeprefix(f"<style>{NOTEBOOK_STYLE}</style>"))
     assert root.findtext("figcaption") == figure.reading
     rows = root.findall("details/table/tbody/tr")
-    assert [tuple("".join(cell.itertext()) for cell in row) for row in rows] == figure.table.words
+    assert [tuple("".join(cell.itertext()) for cell in row) for row in rows] == figure.table.formatted_rows
     assert root.find(f"{SVG}svg") is not None
 
 
 def test_standalone_picture_carries_its_style() -> None:
     figure = ALL["1-error-by-count 760"]
-    root = ET.fromstring(figure.standalone())
+    root = ET.fromstring(figure.to_standalone_svg())
     assert (root.findtext(f"{SVG}style") or "").startswith(STYLE)
 
 

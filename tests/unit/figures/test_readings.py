@@ -15,26 +15,26 @@ from figure_examples import EXAMPLES
 from selection import examples
 from sfumato import Answer, BreachBound, Estimate, ShareCap, choose
 from sfumato._figures import (
-    AlikeCurve,
     AnswerRow,
-    BesideTheTruth,
+    AttackSuccess,
+    BeliefBound,
+    BoundCost,
+    BucketComposition,
+    ClassSizeCurve,
     ColumnExposure,
-    Composition,
-    Corruption,
-    Cost,
     ErrorCurve,
+    EstimateWithTruth,
     Figure,
-    GuessedRight,
-    PromisedBelief,
+    KnownOthersCurve,
     TradeOff,
-    TradeOffs,
+    TradeOffCurve,
     draw_attack_scenarios,
     draw_bucket_composition,
-    draw_corruption,
     draw_cost_per_value,
     draw_error_by_count,
     draw_exposure_by_column,
     draw_forest_plot,
+    draw_known_others,
     draw_posterior_by_prior,
     draw_risk_utility,
     draw_uniqueness,
@@ -44,7 +44,7 @@ from sfumato._figures import (
 )
 from sfumato._profile.equivalence_classes import ClassSizeShares
 from sfumato._query.estimate import Estimates
-from sfumato._risk.attackers.attack_result import Attack, Belief
+from sfumato._risk.attackers.attack_result import Attack, BeliefSummary
 from sfumato.mechanisms.estimator import Moments
 
 READINGS = {
@@ -96,21 +96,23 @@ def test_error_is_within_the_target_from_where_it_stays_there(
 
 def test_readings_say_no_more_than_is_known() -> None:
     told = {
-        "with it is not told": draw_attack_scenarios([GuessedRight("sex", "a", 0.2, None)]),
+        "with it is not told": draw_attack_scenarios([AttackSuccess("sex", "a", 0.2, None)]),
         "the release adds none": draw_exposure_by_column([ColumnExposure("Education", 0.027, 0.027)]),
         "with the release is not told": draw_exposure_by_column([ColumnExposure("Education", 0.027, None)]),
-        "About 5%": draw_uniqueness([AlikeCurve("after", ((1, 0.05),), is_exact=False)]),
+        "About 5%": draw_uniqueness([ClassSizeCurve("after", ((1, 0.05),), is_exact=False)]),
         "nothing is promised": draw_posterior_by_prior(
-            PromisedBelief(Fraction(1, 13), Fraction(1, 3), None, (("flu", 0.3),))
+            BeliefBound(Fraction(1, 13), Fraction(1, 3), None, (("flu", 0.3),))
         ),
         "promises less than was asked for": draw_risk_utility(
-            [TradeOffs("a", (TradeOff("1/3", 0.1, 0.1, is_weaker=True),))], accepted=0.2
+            [TradeOffCurve("a", (TradeOff("1/3", 0.1, 0.1, is_weaker=True),))], accepted_gain=0.2
         ),
         "No setting keeps the gain within 5 points": draw_risk_utility(
-            [TradeOffs("a", (TradeOff("1/3", 0.1, 0.1),))], accepted=0.05
+            [TradeOffCurve("a", (TradeOff("1/3", 0.1, 0.1),))], accepted_gain=0.05
         ),
-        "No bound costs anything": draw_cost_per_value([Cost("a", "1/3", 0.0)]),
-        "No share of known others": draw_corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
+        "No bound costs anything": draw_cost_per_value([BoundCost("a", "1/3", 0.0)]),
+        "No share of known others": draw_known_others(
+            [KnownOthersCurve("a", ((0.1, 0.5),)), KnownOthersCurve("b", ((0.2, 0.5),))]
+        ),
         "0 of 1 interval exclude zero": draw_forest_plot(
             [AnswerRow("a", 3, -1, 4), AnswerRow("b", 9), AnswerRow("c", math.nan)]
         ),
@@ -125,23 +127,23 @@ def rows_of(figure: Figure) -> list[tuple[object, ...]]:
 def test_error_curve_is_that_of_the_plan() -> None:
     chosen = choose({"flu": 5000, "gout": 1200, "HIV": 300}, BreachBound("1/10", "1/3"))
     sizes = [100, 1000]
-    expected = [(each.count, each.evenly) for each in chosen.error_curve(sizes)]
+    expected = [(each.count, each.evenly) for each in chosen.predict_error_curve(sizes)]
     curve = ErrorCurve.of(
-        chosen.mechanism.name, chosen.error_curve([*sizes, 10**6]), guarantee=chosen.mechanism.guarantee
+        chosen.mechanism.name, chosen.predict_error_curve([*sizes, 10**6]), guarantee=chosen.mechanism.guarantee
     )
-    assert curve.known == expected
+    assert curve.known_points == expected
     shown = [row[2:] for row in rows_of(draw_error_by_count([curve]))]
     assert shown[:2] == expected
 
 
 def test_ladder_and_exposures_are_those_of_attacks() -> None:
-    without = Belief(0.2, (0.19, 0.21), 0.1, 0.5, 0.03, 0.01)
-    with_release = Belief(0.31, (0.3, 0.32), 0.2, 0.6, 0.05, 0.02)
+    without = BeliefSummary(0.2, (0.19, 0.21), 0.1, 0.5, 0.03, 0.01)
+    with_release = BeliefSummary(0.31, (0.3, 0.32), 0.2, 0.6, 0.05, 0.02)
     attacks = [
         Attack("one column", ("age",), "diagnosis", 100, without, with_release),
         Attack("all columns", ("age", "sex"), "diagnosis", 100, without, None),
     ]
-    ladder = draw_attack_scenarios([GuessedRight.of(each, "subset") for each in attacks])
+    ladder = draw_attack_scenarios([AttackSuccess.of(each, "subset") for each in attacks])
     assert rows_of(ladder) == [
         ("age", "subset", 0.2, 0.31, (0.3, 0.32), None),
         ("all 2 public columns", "subset", 0.2, None, None, None),
@@ -152,14 +154,14 @@ def test_ladder_and_exposures_are_those_of_attacks() -> None:
 
 
 def test_uniqueness_is_that_of_the_table() -> None:
-    figure = draw_uniqueness([AlikeCurve.of("after bins", ClassSizeShares(0.05, 0.2, 0.3))])
+    figure = draw_uniqueness([ClassSizeCurve.of("after bins", ClassSizeShares(0.05, 0.2, 0.3))])
     assert rows_of(figure) == [("after bins", 1, 0.05), ("after bins", 4, 0.2), ("after bins", 10, 0.3)]
 
 
 def test_belief_is_that_of_the_bound() -> None:
-    promised = PromisedBelief.of(BreachBound("1/13", "1/3"), {"flu": 0.3}, for_every_belief=True)
-    assert promised.factor == 6
-    assert promised.after(1 / 13) == pytest.approx(1 / 3)
+    promised = BeliefBound.of(BreachBound("1/13", "1/3"), {"flu": 0.3}, is_any_prior=True)
+    assert promised.odds_factor == 6
+    assert promised.compute_posterior(1 / 13) == pytest.approx(1 / 3)
     assert rows_of(draw_posterior_by_prior(promised))[1][2] == pytest.approx(0.72)
 
 
@@ -175,9 +177,9 @@ def test_forest_is_that_of_estimates() -> None:
     assert [(each.low, each.high) for each in answers] == list(zip(low.tolist(), high.tolist(), strict=True))
     assert answers[1].note == "below zero by chance"
     assert (answers[0].least, answers[0].most) == (0.0, 90.0)
-    beside = BesideTheTruth.of(48, estimates[0])
+    beside = EstimateWithTruth.of(48, estimates[0])
     assert (beside.low, beside.high) == (low[0], high[0])
-    assert beside.is_held
+    assert beside.is_covered
     missing = AnswerRow.of("none", Estimate.missing("nothing is counted"))
     assert not missing.has_interval
     assert "2 of 3 intervals exclude zero" in draw_forest_plot([*answers, missing]).reading
@@ -196,7 +198,7 @@ def test_forest_is_that_of_an_answer() -> None:
 
 def test_costs_are_those_of_a_plan() -> None:
     explained = {"amplification": {"a": "6/1", "b": None}, "shadow_price": {"a": 0.5, "b": 0.0}}
-    assert list_costs(explained) == [Cost("a", "odds ×6", 0.5), Cost("b", "no bound", 0.0)]
+    assert list_costs(explained) == [BoundCost("a", "odds ×6", 0.5), BoundCost("b", "no bound", 0.0)]
     assert list_costs({"amplification": "9/2"}) == []
 
 
@@ -204,8 +206,8 @@ def test_costs_are_those_of_a_plan() -> None:
 def test_composition_is_that_of_a_plan() -> None:
     counts = {"a": 40, "b": 40, "c": 40, "d": 40}
     plan = choose(counts, ShareCap(dict.fromkeys(counts, Fraction(1, 3))), mechanism="buckets").to_json()
-    composition = Composition.of(plan["buckets"], plan["caps"])
-    assert sum(each.size * each.buckets for each in composition.sizes) == 160
+    composition = BucketComposition.of(plan["buckets"], plan["caps"])
+    assert sum(each.size * each.bucket_count for each in composition.sizes) == 160
     figure = draw_bucket_composition(composition)
     assert sum(int(str(row[2])) for row in rows_of(figure)) == 160
     assert "no value takes more than its cap" in figure.reading
@@ -230,10 +232,12 @@ def test_any_numbers_and_names_make_a_picture(
         draw_error_by_count(
             [ErrorCurve(label, ((abs(one), abs(two)), (three, 0.1))) for label, one, two, three in answers], width
         ),
-        draw_attack_scenarios([GuessedRight("sex", label, one, two) for label, one, two in guesses], width),
-        draw_risk_utility([TradeOffs(label, (TradeOff("p", one - two, two),)) for label, one, two in guesses], width),
-        draw_cost_per_value([Cost(label, "", value) for label, value, *_ in answers], width),
-        draw_corruption([Corruption(label, ((0.0, one), (0.5, two))) for label, one, two in guesses], width),
+        draw_attack_scenarios([AttackSuccess("sex", label, one, two) for label, one, two in guesses], width),
+        draw_risk_utility(
+            [TradeOffCurve(label, (TradeOff("p", one - two, two),)) for label, one, two in guesses], width
+        ),
+        draw_cost_per_value([BoundCost(label, "", value) for label, value, *_ in answers], width),
+        draw_known_others([KnownOthersCurve(label, ((0.0, one), (0.5, two))) for label, one, two in guesses], width),
     ]
     for figure in found:
         root = ET.fromstring(figure.svg)

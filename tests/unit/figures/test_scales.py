@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._figures.axes import interpolate, spread
+from sfumato._figures.axes import interpolate, spread_labels
 from sfumato._figures.number_format import format_exact_percent, format_percent, format_quantity, round_to_two_digits
 from sfumato._figures.scales import (
     LogScale,
@@ -22,7 +22,7 @@ from sfumato._figures.scales import (
     make_log_scale,
     make_share_scale,
 )
-from sfumato._figures.svg import cut, escape_controls, estimate_width, wrap_text
+from sfumato._figures.svg import cut_text, escape_controls, estimate_width, wrap_text
 
 numbers = st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.none(), max_size=8)
 
@@ -37,7 +37,7 @@ def test_scales_are_monotone_and_stay_between_their_ends(drawn: list[float | Non
         assert all(min(start, end) <= place <= max(start, end) for place in places)
         assert places == sorted(places, reverse=is_up)
         assert scale.low < scale.high
-        ticks = scale.ticks(40)
+        ticks = scale.list_ticks(40)
         assert ticks == sorted(ticks)
         assert all(scale.low * (1 - 1e-6) - 1e-9 <= each <= scale.high * (1 + 1e-6) + 1e-9 for each in ticks)
         assert all(abs(scale(one) - scale(other)) >= 39 for one, other in pairwise(ticks))
@@ -52,7 +52,7 @@ def test_scale_of_both_signs_is_monotone_and_keeps_ticks_apart(
     places = [scale(each) for each in sorted(keep_finite(drawn))]
     assert places == sorted(places)
     assert all(0 <= place <= 500 for place in places)
-    ticks = scale.ticks(40)
+    ticks = scale.list_ticks(40)
     assert 0.0 in ticks
     assert all(scale(other) - scale(one) >= 40 for one, other in pairwise(ticks))
 
@@ -71,7 +71,7 @@ def test_scale_of_both_signs_is_monotone_and_keeps_ticks_apart(
     ],
 )
 def test_ticks_are_those_that_people_would_choose(scale: Scale, room: float, expected: list[float]) -> None:
-    assert scale.ticks(room) == pytest.approx(expected)
+    assert scale.list_ticks(room) == pytest.approx(expected)
 
 
 def test_steps_are_one_two_and_five_times_a_power_of_ten() -> None:
@@ -81,7 +81,7 @@ def test_steps_are_one_two_and_five_times_a_power_of_ten() -> None:
 @settings(max_examples=examples(60))
 @given(st.lists(st.floats(0, 300), max_size=20))
 def test_labels_are_moved_apart_in_their_order(places: list[float]) -> None:
-    found = spread(places, 0, 300)
+    found = spread_labels(places, 0, 300)
     assert all(-1e-9 <= each <= 300 + 1e-9 for each in found)
     order = sorted(range(len(places)), key=lambda each: (places[each], each))
     gaps = [found[after] - found[before] for before, after in pairwise(order)]
@@ -89,9 +89,9 @@ def test_labels_are_moved_apart_in_their_order(places: list[float]) -> None:
 
 
 def test_labels_stay_where_they_are_if_they_do_not_touch() -> None:
-    assert spread([100, 20, 250], 0, 300) == [100, 20, 250]
-    assert spread([100, 100], 0, 300) == [100, 115]
-    assert spread([299, 300], 0, 300) == [285, 300]
+    assert spread_labels([100, 20, 250], 0, 300) == [100, 20, 250]
+    assert spread_labels([100, 100], 0, 300) == [100, 115]
+    assert spread_labels([299, 300], 0, 300) == [285, 300]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_interpolation_is_straight_on_powers_of_ten() -> None:
 @settings(max_examples=examples(60))
 @given(st.text(max_size=80), st.floats(30, 300))
 def test_text_is_cut_to_its_room_and_kept_if_it_fits(text: str, room: float) -> None:
-    shown = cut(text, room)
+    shown = cut_text(text, room)
     assert estimate_width(shown) <= room
     assert shown == escape_controls(text) or shown.endswith("\u2026")
     assert shown == escape_controls(text) or estimate_width(escape_controls(text)) > room

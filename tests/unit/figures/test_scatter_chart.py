@@ -58,5 +58,5 @@ def test_panels_share_their_scales() -> None:
 
 def test_table_tells_how_far_points_typically_are() -> None:
     figure = draw_scatter("A heading", Axis("truth"), Axis("estimate"), CLOUDS, reading="Read.")
-    assert figure.table.words[1] == ("far", "2", "245%")
-    assert figure.table.words[2][2] == "0%"
+    assert figure.table.formatted_rows[1] == ("far", "2", "245%")
+    assert figure.table.formatted_rows[2][2] == "0%"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from parquet_files import every_kind, write
 from sfumato._parquet.footer import (
-    AboutFields,
     ChunkFields,
     FileFields,
+    MetadataFields,
     count_column_values,
     get_field_value,
     has_extra_metadata,
@@ -29,8 +29,8 @@ from sfumato._parquet.thrift_compact import (
     encode_struct,
     make_list,
     make_long_number,
-    number,
-    read,
+    make_number,
+    read_struct,
 )
 
 SILENT: dict[str, Any] = {"write_statistics": False, "store_schema": False}
@@ -67,7 +67,7 @@ def test_index_of_pages_is_found_where_nothing_else_tells(group: int, tmp_path: 
     assert not has_extra_metadata(footer)
     chunk, _ = list(list_chunks(footer))[group]
     chunk[ChunkFields.COLUMN_INDEX] = make_long_number(4)
-    assert has_extra_metadata(read(encode_struct(footer))[0])
+    assert has_extra_metadata(read_struct(encode_struct(footer))[0])
 
 
 def test_metadata_of_a_file_is_found(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_footer_says_what_pyarrow_says_of_it(tmp_path: Path) -> None:
     assert get_field_value(footer, FileFields.ROWS) == told.num_rows == 40
     found = [about for _, about in list_chunks(footer)]
     expected = [told.row_group(group).column(place) for group in range(2) for place in range(told.num_columns)]
-    assert [get_field_value(each, AboutFields.SIZE) for each in found] == [
+    assert [get_field_value(each, MetadataFields.SIZE) for each in found] == [
         each.total_compressed_size for each in expected
     ]
-    assert [get_field_value(each, AboutFields.VALUES) for each in found] == [each.num_values for each in expected]
+    assert [get_field_value(each, MetadataFields.VALUES) for each in found] == [each.num_values for each in expected]
     assert not has_extra_metadata(footer)
 
 
@@ -115,11 +115,11 @@ def test_what_is_no_parquet_file_is_refused(content: bytes, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "footer",
     [
-        {FileFields.GROUPS: number(1)},
+        {FileFields.GROUPS: make_number(1)},
         {FileFields.GROUPS: make_list(I32, [1])},
-        {FileFields.GROUPS: make_list(STRUCT, [{1: make_list(STRUCT, [{2: number(0)}])}])},
-        {FileFields.GROUPS: make_list(STRUCT, [{1: make_list(STRUCT, [{3: number(0)}])}])},
-        {FileFields.METADATA: number(1), FileFields.GROUPS: make_list(STRUCT, [])},
+        {FileFields.GROUPS: make_list(STRUCT, [{1: make_list(STRUCT, [{2: make_number(0)}])}])},
+        {FileFields.GROUPS: make_list(STRUCT, [{1: make_list(STRUCT, [{3: make_number(0)}])}])},
+        {FileFields.METADATA: make_number(1), FileFields.GROUPS: make_list(STRUCT, [])},
     ],
     ids=["no list", "numbers", "nothing about a chunk", "a number about a chunk", "a number for metadata"],
 )
@@ -137,7 +137,7 @@ def test_footer_with_a_wrong_byte_is_read_or_refused(place: int, byte: int) -> N
     footer = data[-8 - length : -8]
     footer[place % length] = byte
     try:
-        found, _ = read(bytes(footer))
+        found, _ = read_struct(bytes(footer))
         has_extra_metadata(found)
         count_column_values(found, "y")
         encode_struct(found)

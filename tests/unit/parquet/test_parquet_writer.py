@@ -115,7 +115,7 @@ def test_bytes_are_cut_where_they_always_were() -> None:
     """
     assert (CREATED_BY, shuffle.FILE_ROWS, record_writer.ROW_GROUP_ROWS) == (b"sfumato version 1", 2**24, 2**20)
     assert (dictionary_pages.PAGE_ROWS, dictionary_pages.PAGE_BYTES) == (2**17, 2**20)
-    assert (pyarrow_parts.PAGE_BYTES, pyarrow_parts.MOST_LISTED) == (2**17, 2**26)
+    assert (pyarrow_parts.PAGE_BYTES, pyarrow_parts.MOST_DICTIONARY_BYTES) == (2**17, 2**26)
 
 
 @READ_BY
@@ -133,12 +133,16 @@ def test_pages_of_the_usual_size_are_read_back(reader: str, tmp_path: Path) -> N
     write(tmp_path / "file.parquet", columns, [data])
     table = READERS[reader](tmp_path / "file.parquet")
     for column, written in zip(columns, data, strict=True):
-        values = written if column.listed is None else column.listed.take(_with_gaps(column, written))
+        values = (
+            written if column.dictionary_values is None else column.dictionary_values.take(_with_gaps(column, written))
+        )
         assert table.column(column.name).combine_chunks().cast(values.type).equals(values)
 
 
 def _with_gaps(column: Column, codes: Any) -> pa.Array:
-    return pa.array(codes, mask=codes == len(column.listed) if column.listed is not None else None)
+    return pa.array(
+        codes, mask=codes == len(column.dictionary_values) if column.dictionary_values is not None else None
+    )
 
 
 @READ_BY

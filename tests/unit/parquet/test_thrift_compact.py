@@ -21,16 +21,16 @@ from sfumato._parquet.thrift_compact import (
     LIST,
     STRUCT,
     TRUE,
-    Items,
     Struct,
     ThriftError,
-    Typed,
+    TypedList,
+    TypedValue,
     encode_struct,
     encode_varint,
     make_list,
     make_long_number,
-    number,
-    read,
+    make_number,
+    read_struct,
 )
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -46,20 +46,20 @@ SIMPLE = {
 }
 
 
-def fields(values: st.SearchStrategy[Typed]) -> st.SearchStrategy[Struct]:
+def fields(values: st.SearchStrategy[TypedValue]) -> st.SearchStrategy[Struct]:
     return st.dictionaries(st.integers(1, 2**15 - 1) | st.integers(1, 30), values, max_size=6)
 
 
-def items(kind: int) -> st.SearchStrategy[Typed]:
+def items(kind: int) -> st.SearchStrategy[TypedValue]:
     return st.lists(SIMPLE[kind], max_size=20).map(lambda values: make_list(kind, values))
 
 
-LEAVES = st.one_of([values.map(lambda value, kind=kind: Typed(kind, value)) for kind, values in SIMPLE.items()])
+LEAVES = st.one_of([values.map(lambda value, kind=kind: TypedValue(kind, value)) for kind, values in SIMPLE.items()])
 LISTS = st.one_of([items(kind) for kind in SIMPLE if kind not in (TRUE, FALSE)])
 STRUCTS = st.recursive(
     fields(LEAVES | LISTS),
     lambda inner: fields(
-        inner.map(lambda each: Typed(STRUCT, each))
+        inner.map(lambda each: TypedValue(STRUCT, each))
         | st.lists(inner, max_size=17).map(lambda each: make_list(STRUCT, each))
     ),
     max_leaves=4,
@@ -69,13 +69,13 @@ STRUCTS = st.recursive(
 @given(STRUCTS)
 def test_what_is_written_is_read(struct: Struct) -> None:
     data = encode_struct(struct)
-    assert read(data) == (struct, len(data))
-    assert read(b"before" + data + b"after", 6) == (struct, 6 + len(data))
+    assert read_struct(data) == (struct, len(data))
+    assert read_struct(b"before" + data + b"after", 6) == (struct, 6 + len(data))
 
 
 def test_example_of_the_protocol() -> None:
     """Typed 1 is 5; field 2 a text; field 20, too far for the short form, a list of two numbers."""
-    struct = {1: number(5), 2: Typed(BINARY, b"ab"), 20: make_list(I64, [1, -1])}
+    struct = {1: make_number(5), 2: TypedValue(BINARY, b"ab"), 20: make_list(I64, [1, -1])}
     assert encode_struct(struct) == bytes([0x15, 10, 0x18, 2, *b"ab", 0x09, 40, 0x26, 2, 1, 0])
     assert [encode_varint(each) for each in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\x01", b"\xac\x02"]
 
@@ -93,13 +93,13 @@ def test_footer_of_pyarrow_is_written_again_alike() -> None:
 def test_what_is_cut_off_is_refused(struct: Struct, data: st.DataObject) -> None:
     whole = encode_struct(struct)
     with pytest.raises(ThriftError):
-        read(whole[: data.draw(st.integers(0, len(whole) - 1))])
+        read_struct(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_read_or_refused(data: bytes) -> None:
     try:
-        struct, end = read(data)
+        struct, end = read_struct(data)
     except ThriftError:
         return
     assert end <= len(data)
@@ -122,17 +122,19 @@ LONG = [
 @pytest.mark.parametrize("data", LONG)
 def test_what_cannot_be_is_refused_at_once(data: bytes) -> None:
     with pytest.raises(ThriftError):
-        read(data)
+        read_struct(data)
 
 
 def test_footer_that_says_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thrift_compact, "MOST_VALUES", 100)
-    kept = read(encode_struct({1: make_list(I64, range(99))}))[0]
+    kept = read_struct(encode_struct({1: make_list(I64, range(99))}))[0]
     assert kept[1].value.values == tuple(range(99))
     with pytest.raises(ThriftError, match="it says too much"):
-        read(encode_struct({1: make_list(I64, range(100))}))
+        read_struct(encode_struct({1: make_list(I64, range(100))}))
 
 
 def test_lists_keep_their_kind() -> None:
-    assert read(encode_struct({3: Typed(LIST, Items(I32, ()))}))[0] == {3: Typed(LIST, Items(I32, ()))}
-    assert make_long_number(1) != number(1)
+    assert read_struct(encode_struct({3: TypedValue(LIST, TypedList(I32, ()))}))[0] == {
+        3: TypedValue(LIST, TypedList(I32, ()))
+    }
+    assert make_long_number(1) != make_number(1)

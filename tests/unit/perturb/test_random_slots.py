@@ -67,7 +67,7 @@ def test_slots_depend_on_the_key_the_column_and_the_purpose() -> None:
     several = [
         Slots(DRAWS, "small-domain", [ROWS]),
         Slots(Draws.unsafe_test_key("52" * 32), "small-domain", [ROWS]),
-        Slots(DRAWS.for_column("disease"), "small-domain", [ROWS]),
+        Slots(DRAWS.narrow_to_column("disease"), "small-domain", [ROWS]),
         Slots(DRAWS, "another", [ROWS]),
     ]
     assert len({slots(codes, _none(1)).tobytes() for slots in several}) == len(several)
@@ -131,6 +131,6 @@ def test_slots_are_those_of_the_permutation_of_each_value(block: int, monkeypatc
     np.random.default_rng(1).shuffle(codes)
     before = np.array([5, 70, 0, 9, 0, 3, 0])
     found = Slots(DRAWS, "small-domain", counts)(codes, before)
-    for value, permutation in enumerate(DRAWS.permutations("small-domain/slots", counts)):
+    for value, permutation in enumerate(DRAWS.make_permutations("small-domain/slots", counts)):
         mine = found[codes == value]
         assert mine.tolist() == permutation(before[value] + np.arange(len(mine))).tolist()

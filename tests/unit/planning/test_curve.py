@@ -17,7 +17,7 @@ from sfumato._request.group_requirements import Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.mechanisms.error_curve import ErrorAt, predict_error
+from sfumato.mechanisms.error_curve import ErrorAtCount, predict_error
 
 COUNTS = {"flu": 8000, "asthma": 1500, "gout": 400, "lupus": 100}
 HELD = np.array([*COUNTS.values()], dtype=np.float64)
@@ -35,7 +35,7 @@ def test_means_are_over_values_and_over_records() -> None:
 
 @pytest.mark.parametrize("count", [8001, 0.5, 0])
 def test_count_that_nothing_reaches_has_no_error(count: float) -> None:
-    assert predict_error(HELD, lambda rows, counts: rows, count) == ErrorAt(count, None, None, 0)
+    assert predict_error(HELD, lambda rows, counts: rows, count) == ErrorAtCount(count, None, None, 0)
 
 
 def test_error_that_is_not_known_is_none() -> None:
@@ -49,7 +49,7 @@ def test_plan_from_counts_alone() -> None:
     Five values, odds times 6: p = 5/10, q = 1/10; 100 of 500 rows: [100·.6·.4 + 400·.1·.9] / .25 = 240.
     """
     chosen = choose(dict.fromkeys("abcde", 1000), BreachBound("1/7", "1/2"), mechanism="uniform")
-    (found,) = chosen.error_curve([100])
+    (found,) = chosen.predict_error_curve([100])
     assert found.evenly == found.by_records == pytest.approx(math.sqrt(240) / 100)
     assert chosen.to_json()["predicted"]["error_curve"][0] == found.to_json()
 
@@ -81,7 +81,7 @@ def test_no_smaller_posterior_would_do(prior: Fraction, error: Fraction, size: i
 
 def _error(histogram: Histogram, bound: BreachBound, at: int) -> float:
     try:
-        (found,) = choose(histogram, bound).error_curve([at])
+        (found,) = choose(histogram, bound).predict_error_curve([at])
     except InfeasibleError:
         return math.inf
     return math.inf if found.evenly is None else found.evenly
@@ -122,4 +122,4 @@ def test_answer_in_words_and_for_machines() -> None:
 
 def test_curve_of_buckets_is_known_too() -> None:
     chosen = choose(dict.fromkeys("abcdef", 1000), Diversity(3))
-    assert (chosen.error_curve([100])[0].evenly or 0) > 0
+    assert (chosen.predict_error_curve([100])[0].evenly or 0) > 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sfumato._core.random_draws import Draws
-from sfumato._planning.grouping_gains import Gain, compute_gains
+from sfumato._planning.grouping_gains import GroupingGain, compute_gains
 from sfumato._planning.mechanism_choice import choose
 from sfumato._request.group_requirements import LinearCap
 from sfumato._request.hierarchy import Hierarchy
@@ -26,9 +26,9 @@ HIERARCHY = Hierarchy.of(
 HISTOGRAM = Histogram.of(CODES, [100] * 12, (), HIERARCHY)
 
 
-def gained(spec: PrivacySpec, mechanism: str = "auto", **more: Any) -> tuple[Gain, ...]:
+def gained(spec: PrivacySpec, mechanism: str = "auto", **more: Any) -> tuple[GroupingGain, ...]:
     """The gains of every level."""
-    planned = partial(choose, spec=spec, draws=Draws.secret(), mechanism=mechanism, **more)
+    planned = partial(choose, spec=spec, draws=Draws.from_fresh_key(), mechanism=mechanism, **more)
     return compute_gains(planned(HISTOGRAM), planned)
 
 
@@ -44,13 +44,16 @@ def test_gain_is_the_ratio_of_two_errors() -> None:
     bound = BreachBound("1/4", "1/2")  # odds may rise three times
     chapter, _ = gained(bound, "uniform")
     expected = uniform_error(12, 4, 1 / 3, 3) / uniform_error(3, 1, 1 / 3, 3)
-    assert chapter == Gain("chapter", 3, "uniform", pytest.approx(expected, rel=1e-9))
+    assert chapter == GroupingGain("chapter", 3, "uniform", pytest.approx(expected, rel=1e-9))
     assert expected > 1.5
 
 
 def test_gain_is_that_of_what_would_be_chosen() -> None:
     chapter, _ = gained(BreachBound("1/4", "1/2"))
-    assert chapter.mechanism == choose(HISTOGRAM.grouped(1), BreachBound("1/4", "1/2"), Draws.secret()).mechanism.name
+    assert (
+        chapter.mechanism
+        == choose(HISTOGRAM.group_by_level(1), BreachBound("1/4", "1/2"), Draws.from_fresh_key()).mechanism.name
+    )
     assert chapter.factor is not None
     assert chapter.factor > 1
 
@@ -58,8 +61,8 @@ def test_gain_is_that_of_what_would_be_chosen() -> None:
 @pytest.mark.slow
 def test_level_that_cannot_be_published_says_why() -> None:
     for each in (gained(BreachBound("1/4", "1/2"))[1], gained(LinearCap("3/2"))[1]):
-        assert (each.level, each.groups, each.mechanism, each.factor) == ("all", 1, None, None)
-        assert f"(--publish-at 'my code=all'): not possible, because {each.reason}" in each.words("my code")
+        assert (each.level, each.group_count, each.mechanism, each.factor) == ("all", 1, None, None)
+        assert f"(--publish-at 'my code=all'): not possible, because {each.reason}" in each.describe("my code")
 
 
 def test_options_for_the_values_do_not_stand_against_groups() -> None:
@@ -68,12 +71,12 @@ def test_options_for_the_values_do_not_stand_against_groups() -> None:
     assert (chapter.mechanism, chapter.reason) == ("uniform", None)
     named, _ = gained(BreachBound("1/4", "1/2"), "levels", options=options)
     assert named.factor is None
-    assert named.words("code").endswith("): not told, because levels cannot publish this level alone")
+    assert named.describe("code").endswith("): not told, because levels cannot publish this level alone")
 
 
 def test_mechanism_that_foretells_no_error_says_so() -> None:
     silent = replace(REGISTRY["uniform"], name="silent", error_prediction=None)
-    plan = replace(choose(HISTOGRAM, BreachBound("1/4", "1/2"), Draws.secret(), "uniform"), mechanism=silent)
+    plan = replace(choose(HISTOGRAM, BreachBound("1/4", "1/2"), Draws.from_fresh_key(), "uniform"), mechanism=silent)
     chapter, _ = compute_gains(plan, lambda histogram: plan)
     assert chapter.factor is None
     assert chapter.reason
@@ -81,7 +84,7 @@ def test_mechanism_that_foretells_no_error_says_so() -> None:
 
 
 def test_counts_without_a_hierarchy_gain_nothing() -> None:
-    plain = choose(Histogram.of(CODES, [100] * 12), BreachBound("1/4", "1/2"), Draws.secret())
+    plain = choose(Histogram.of(CODES, [100] * 12), BreachBound("1/4", "1/2"), Draws.from_fresh_key())
     assert compute_gains(plain, lambda histogram: plain) == ()
 
 
@@ -90,9 +93,13 @@ def test_counts_without_a_hierarchy_gain_nothing() -> None:
     [(5.83, "5.8 times smaller"), (0.5, "2.0 times larger"), (1.04, "as large as now"), (0.97, "as large as now")],
 )
 def test_gain_in_words(factor: float, words: str) -> None:
-    said = Gain("chapter", 19, "subset", factor).words("diagnosis")
+    said = GroupingGain("chapter", 19, "subset", factor).describe("diagnosis")
     assert said == f"by chapter, in 19 groups (--publish-at diagnosis=chapter): the error of a group's count is {words}"
 
 
 def test_one_group_is_one() -> None:
-    assert Gain("all", 1, reason="so").words("code").startswith("by all, in one group (--publish-at code=all): ")
+    assert (
+        GroupingGain("all", 1, reason="so")
+        .describe("code")
+        .startswith("by all, in one group (--publish-at code=all): ")
+    )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._publication_plan import Request
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
@@ -70,7 +70,7 @@ def test_predicted_errors_would_follow_one_record() -> None:
     for most in (99, 100):
         histogram = Histogram.of(range(1500), even_but_one(most))
         plan = mechanism.plan(histogram, BOUND, mechanism.options(), DRAWS)
-        found.append(Chosen(mechanism, plan, histogram).predicted["0.001"])
+        found.append(ChosenMechanism(mechanism, plan, histogram).predicted_errors["0.001"])
     assert found[0] is None
     assert found[1] is not None
 
@@ -113,10 +113,10 @@ def test_skewed_tables_get_the_mechanism_of_the_smaller_predicted_error(size: in
     counts = [1_000_000 // (place + 1) for place in range(size)]
     chosen = choose(Histogram.of(range(size), counts), BOUND, DRAWS)
     assert chosen.mechanism.name == name
-    (rival,) = chosen.others
-    for share, error in chosen.predicted.items():
+    (rival,) = chosen.alternatives
+    for share, error in chosen.predicted_errors.items():
         assert error is not None
-        assert error <= (rival.predicted[share] or 0) * (1 + 1e-9)
+        assert error <= (rival.predicted_errors[share] or 0) * (1 + 1e-9)
 
 
 # ----------------------------------------------------------------------------------------------- a bound for each value
@@ -137,7 +137,7 @@ def errors(counts: Sequence[int], factor: int) -> dict[str, float]:
     Exact, from the designs: the mean is over the values, each with the records that it has.
     """
     histogram = Histogram.of(range(len(counts)), counts)
-    request, held = Tolerance(factor).resolved(histogram), np.array(counts, dtype=float)
+    request, held = Tolerance(factor).resolve(histogram), np.array(counts, dtype=float)
     found = {}
     for name in ("fine-grain", "uniform", "subset", "harmonic"):
         mechanism = REGISTRY[name]
@@ -174,7 +174,7 @@ def test_sets_and_the_harmonic_operator_have_less_error_than_fine_grain_under_a_
     least = min(found, key=found.__getitem__)
     chosen = choose(Histogram.of(range(size), zipf(size)), Tolerance(factor), DRAWS, options=AGGREGATE)
     assert chosen.mechanism.name == least
-    assert {each.mechanism.name for each in chosen.others} == found.keys() - {least}
+    assert {each.mechanism.name for each in chosen.alternatives} == found.keys() - {least}
 
 
 per_value = st.lists(st.none() | breach_bounds(50), min_size=2, max_size=12).filter(any)
@@ -203,7 +203,7 @@ def test_beliefs_that_must_not_fall_leave_the_harmonic_operator_out() -> None:
     """What was asked of one mechanism by an option that others share is asked of all of them."""
     both = {name: REGISTRY[name].options(direction=fine_grain.Direction.BOTH) for name in ("fine-grain", "harmonic")}
     chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=both)
-    assert "harmonic" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.others)}
+    assert "harmonic" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.alternatives)}
     alone = {"fine-grain": both["fine-grain"]}
     same = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=alone)
     assert (same.mechanism, same.digest, same.reason) == (chosen.mechanism, chosen.digest, chosen.reason)
@@ -211,7 +211,7 @@ def test_beliefs_that_must_not_fall_leave_the_harmonic_operator_out() -> None:
         Request("t.csv", schema=Schema.of("disease"), spec=Tolerance(10), options=each) for each in (alone, both)
     ]
     assert requests[0].options == requests[1].options == both
-    assert requests[0].remembered() == requests[1].remembered()  # and so a plan file of one is one of the other
+    assert requests[0].to_record() == requests[1].to_record()  # and so a plan file of one is one of the other
 
 
 @pytest.mark.parametrize("name", ["uniform", "subset"])

@@ -18,22 +18,22 @@ from releases import WAYS, known_key
 from releases import people as small_table
 from sfumato import BreachBound, LocalEngine, Request, Schema, publish
 from sfumato._core import random_draws
-from sfumato._core.option_fields import list_flags, options_json
+from sfumato._core.option_fields import dump_options, list_flags
 from sfumato._core.random_draws import Draws
 from sfumato._planning.plan_file import FORMAT, PlanFile, RequestRecord, claim_plan_file
 from sfumato._readers.read_options import ReadOptions
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.person_rows import PersonRows
 from sfumato._request.requirements import BreachBoundPerValue, PrivacySpec, Tolerance
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 from sfumato.errors import ReleaseFormatError, SpecError, TargetError
-from sfumato.mechanisms import REGISTRY, UNNAMED, _decoys
+from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS, _decoys
 from sfumato.mechanisms._bucketization import anatomy, buckets
-from sfumato.mechanisms._bucketization.buckets import Deal, Sizes
+from sfumato.mechanisms._bucketization.buckets import DealingMethod, Sizes
 from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
 from sfumato.mechanisms._subset_selection import levels, subset
 
-OPTIONS = {name: dict(each) for name, each in UNNAMED.items()}
+OPTIONS = {name: dict(each) for name, each in UNNAMED_OPTIONS.items()}
 REMEMBERED = RequestRecord({"prior": "1/10"}, {**OPTIONS, "subset": {"form": "list"}})
 PLAN = PlanFile(Draws.unsafe_test_key("ab" * 32), "fingerprint", REMEMBERED, "subset", "digest")
 
@@ -45,7 +45,7 @@ def keep(plan: PlanFile, path: Path) -> None:
 
 
 def test_plan_file_is_read_as_it_was_written(desk: Path) -> None:
-    other = PlanFile(Draws.secret(), "other", RequestRecord({}, OPTIONS), "uniform", None, "0.0.9", 7)
+    other = PlanFile(Draws.from_fresh_key(), "other", RequestRecord({}, OPTIONS), "uniform", None, "0.0.9", 7)
     for number, plan in enumerate((PLAN, other)):
         keep(plan, desk / str(number))
         assert PlanFile.read(desk / str(number)) == plan
@@ -105,7 +105,7 @@ def test_new_plan_file_is_there_and_private_before_anything_is_drawn(
         seen.append(((desk / "plan").stat().st_mode & 0o777, (desk / "plan").stat().st_size))
         return PLAN.draws
 
-    monkeypatch.setattr(Draws, "secret", secret)
+    monkeypatch.setattr(Draws, "from_fresh_key", secret)
     publish(request_for("uniform"), "one", plan_file="plan")
     assert seen[0] == (0o600, 0)
 
@@ -142,7 +142,7 @@ def test_runs_that_repeat_one_plan_file_do_not_stop_each_other(desk: Path) -> No
     keep(PLAN, desk / "plan")
     (desk / "plan").chmod(0o400)
     with claim_plan_file(desk / "plan") as one, claim_plan_file(desk / "plan") as two:
-        assert one.repeated == two.repeated == PLAN
+        assert one.repeated_plan == two.repeated_plan == PLAN
         one.write(replace(PLAN, fingerprint="other"), lambda: True)
     assert PlanFile.read(desk / "plan") == PLAN
 
@@ -206,7 +206,7 @@ def test_plan_file_that_changes_before_its_lock_is_had_is_looked_at_again(
 
     monkeypatch.setattr(fcntl, "flock", late)
     with claim_plan_file(path) as claim:
-        assert claim.repeated == (None if becomes == "removed" else PLAN)
+        assert claim.repeated_plan == (None if becomes == "removed" else PLAN)
         claim.write(replace(PLAN, fingerprint="second"), lambda: True)
     assert PlanFile.read(path).fingerprint == ("second" if becomes == "removed" else "fingerprint")
 
@@ -306,9 +306,9 @@ def test_plan_file_is_used_for_its_table_and_request_only() -> None:
 )
 def test_refusal_says_what_is_asked_otherwise_than_then(then: dict[str, Any], now: dict[str, Any], said: str) -> None:
     """Whoever repeats a release a year later knows which option to bring back; an option of several is said once."""
-    one, other = (Request(people(), **{**BASE, **each}).remembered() for each in (then, now))
+    one, other = (Request(people(), **{**BASE, **each}).to_record() for each in (then, now))
     with pytest.raises(ReleaseFormatError) as caught:
-        replace(PLAN, remembered=one).check("fingerprint", other)
+        replace(PLAN, request_record=one).check("fingerprint", other)
     assert f"another request on this table: {said}. Ask for the same as then to repeat its release" in str(caught.value)
 
 
@@ -335,7 +335,7 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/1
         {"schema": Schema.of("sex")},
         {"schema": Schema.of("disease", drop=["sex"])},
         {"schema": Schema.of("disease", nulls="drop")},
-        {"schema": Schema.of("disease", bins={"age": Bins(("0", "99"))})},
+        {"schema": Schema.of("disease", ranges={"age": Ranges(("0", "99"))})},
         {"schema": Schema.of("disease", domains={"disease": ["flu", "HIV"]})},
         {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]})},
         {"mechanism": "uniform"},
@@ -349,9 +349,9 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/1
 )
 def test_another_request_is_told_apart(other: dict[str, Any]) -> None:
     one, changed = Request(people(), **BASE), Request(people(), **{**BASE, **other})
-    assert one.remembered() != changed.remembered()
-    assert not one.remembered().is_same(changed.remembered())
-    assert changed.remembered() == Request(people(), **{**BASE, **other}).remembered()
+    assert one.to_record() != changed.to_record()
+    assert not one.to_record().is_same(changed.to_record())
+    assert changed.to_record() == Request(people(), **{**BASE, **other}).to_record()
 
 
 def test_the_same_request_in_other_words_is_the_same() -> None:
@@ -361,12 +361,12 @@ def test_the_same_request_in_other_words_is_the_same() -> None:
     other = Request(
         "b.csv", schema=Schema.of(["disease"], identifier="name", drop="sex"), spec=BreachBound("0.1", "0.5")
     )
-    assert one.remembered() == other.remembered()
+    assert one.to_record() == other.to_record()
 
 
 def test_remembered_request_says_nothing_of_the_values() -> None:
     schema = Schema.of("disease", domains={"disease": ["Zelenka's disease"]})
-    remembered = Request("a.csv", schema=schema, spec=BreachBound("1/10", "1/2")).remembered()
+    remembered = Request("a.csv", schema=schema, spec=BreachBound("1/10", "1/2")).to_record()
     assert "Zelenka" not in json.dumps([remembered.request, remembered.options])
 
 
@@ -380,9 +380,12 @@ OTHER: dict[str, tuple[PrivacySpec, Any]] = {
     "small-domain": (BreachBound("1/10", "1/2"), small_domain.Options(small_domain.Merge.PAPER, 20, True)),
     "harmonic": (Tolerance("3/2"), harmonic.Options(fine_grain.Direction.BOTH)),
     "fine-grain": (Tolerance("3/2"), fine_grain.Options(fine_grain.Direction.BOTH, fine_grain.Objective.AGGREGATE)),
-    "buckets": (LinearCap("3/2", "1/10"), buckets.Options(Sizes.TWO, 3, 9, Deal.ROUND_ROBIN)),
-    "anatomy": (Diversity(2), anatomy.Options(Deal.ROUND_ROBIN)),
-    "decoys": (DecoyGroups(3), _decoys.Options(_decoys.Creation.ANATOMY_RANDOM, "9/2", _decoys.Rare.MERGE)),
+    "buckets": (LinearCap("3/2", "1/10"), buckets.Options(Sizes.TWO, 3, 9, DealingMethod.ROUND_ROBIN)),
+    "anatomy": (Diversity(2), anatomy.Options(DealingMethod.ROUND_ROBIN)),
+    "decoys": (
+        DecoyGroups(3),
+        _decoys.Options(_decoys.GroupCreation.ANATOMY_RANDOM, "9/2", _decoys.RareTreatment.MERGE),
+    ),
 }
 """A request for each mechanism, and options of which none is the default."""
 
@@ -391,7 +394,7 @@ SINCE: dict[str, dict[str, Any]] = {"buckets": {"sizes": "auto"}}
 
 every_mechanism = pytest.mark.parametrize("mechanism", REGISTRY)
 every_option = pytest.mark.parametrize(
-    ("mechanism", "option"), [(name, option) for name, each in UNNAMED.items() for option in each]
+    ("mechanism", "option"), [(name, option) for name, each in UNNAMED_OPTIONS.items() for option in each]
 )
 
 
@@ -409,13 +412,13 @@ def asked(mechanism: str, *, named: bool = True, **options: Any) -> Request:
 
 def defaults(mechanism: str) -> dict[str, Any]:
     """The options of a mechanism if nothing is said."""
-    return UNNAMED.get(mechanism, {}) | SINCE.get(mechanism, {})
+    return UNNAMED_OPTIONS.get(mechanism, {}) | SINCE.get(mechanism, {})
 
 
 def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
     """A line of this table is never changed; a new option gets one, with what stands for how things were before."""
     assert (
-        UNNAMED.items()
+        UNNAMED_OPTIONS.items()
         >= {
             "subset": {"form": "bits"},
             "levels": {"levels": None, "importance": None},
@@ -430,8 +433,8 @@ def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
 
 @every_mechanism
 def test_every_option_has_a_line_with_the_default_of_today(mechanism: str) -> None:
-    assert options_json(REGISTRY[mechanism].options()) == defaults(mechanism)
-    assert defaults(mechanism).keys() == UNNAMED.get(mechanism, {}).keys()
+    assert dump_options(REGISTRY[mechanism].options()) == defaults(mechanism)
+    assert defaults(mechanism).keys() == UNNAMED_OPTIONS.get(mechanism, {}).keys()
 
 
 @every_mechanism
@@ -439,8 +442,8 @@ def test_every_option_has_a_line_with_the_default_of_today(mechanism: str) -> No
 def test_every_option_is_remembered_with_the_value_that_is_used(mechanism: str, named: bool) -> None:
     spec, options = OTHER[mechanism]
     request = asked(mechanism, named=named)
-    assert request.remembered().options[mechanism] == defaults(mechanism)
-    changed = replace(request, options={mechanism: options}).remembered().options
+    assert request.to_record().options[mechanism] == defaults(mechanism)
+    changed = replace(request, options={mechanism: options}).to_record().options
     assert changed[mechanism].keys() == defaults(mechanism).keys()
     assert not changed[mechanism].items() & defaults(mechanism).items()
     others = [name for name, each in REGISTRY.items() if isinstance(spec, each.accepted_requests) and name != mechanism]
@@ -458,23 +461,23 @@ def test_every_option_is_remembered_with_the_value_that_is_used(mechanism: str, 
 
 
 def test_remembered_options_are_plain_json() -> None:
-    options = asked("decoys", ratio_limit="9/2", rare=_decoys.Rare.MERGE).remembered().options
+    options = asked("decoys", ratio_limit="9/2", rare=_decoys.RareTreatment.MERGE).to_record().options
     assert json.dumps(options) == '{"decoys": {"groups": "mixed", "ratio_limit": "9/2", "rare": "merge"}}'
-    options = asked("small-domain", min_cell=20, publish_shares=True).remembered().options
+    options = asked("small-domain", min_cell=20, publish_shares=True).to_record().options
     assert json.dumps(options) == ('{"small-domain": {"merge": "variance", "min_cell": 20, "publish_shares": true}}')
 
 
 def otherwise(remembered: RequestRecord, mechanism: str, option: str) -> RequestRecord:
     """The same request with another value of one option, whether or not the mechanism would take it so."""
-    used, default = remembered.options[mechanism], UNNAMED[mechanism][option]
-    other = options_json(OTHER[mechanism][1])[option] if used[option] == default else default
+    used, default = remembered.options[mechanism], UNNAMED_OPTIONS[mechanism][option]
+    other = dump_options(OTHER[mechanism][1])[option] if used[option] == default else default
     return replace(remembered, options={**remembered.options, mechanism: {**used, option: other}})
 
 
 @every_option
 def test_another_value_of_any_option_is_another_request(mechanism: str, option: str) -> None:
     for named in (True, False):
-        remembered = asked(mechanism, named=named).remembered()
+        remembered = asked(mechanism, named=named).to_record()
         assert not remembered.is_same(otherwise(remembered, mechanism, option))
 
 
@@ -482,13 +485,13 @@ def test_another_value_of_any_option_is_another_request(mechanism: str, option: 
 def test_default_that_is_written_out_is_the_same_request(mechanism: str) -> None:
     request = asked(mechanism, named=False)
     said = replace(request, options={mechanism: REGISTRY[mechanism].options()})
-    assert request.remembered() == said.remembered()
+    assert request.to_record() == said.to_record()
 
 
 @every_option
 def test_option_that_a_file_does_not_name_had_the_default_of_then(mechanism: str, option: str, desk: Path) -> None:
     """As in a file of this format that was written before there was such an option."""
-    then = asked(mechanism, **{name: UNNAMED[mechanism][name] for name in SINCE.get(mechanism, {})}).remembered()
+    then = asked(mechanism, **{name: UNNAMED_OPTIONS[mechanism][name] for name in SINCE.get(mechanism, {})}).to_record()
     keep(PlanFile(PLAN.draws, "f", then, mechanism), desk / "plan")
     written = json.loads((desk / "plan").read_text())
     del written["options"][mechanism][option]
@@ -504,7 +507,7 @@ def test_option_that_a_file_does_not_name_had_the_default_of_then(mechanism: str
 
 def write_older(path: Path, form: int, draws_version: int | None) -> None:
     """Write a plan file as older versions did: the first formats told neither options nor plan nor draws."""
-    keep(replace(PLAN, persons=("patient", PersonRows(2))), path)
+    keep(replace(PLAN, person_settings=("patient", PersonRows(2))), path)
     written = json.loads(path.read_text()) | {"sfumato_plan": form, "draws": draws_version}
     if draws_version is None:
         for name in ("options", "plan", "software", "draws", *(["mechanism"] if form == 1 else [])):
@@ -521,7 +524,7 @@ def test_older_file_tells_its_key_and_persons_but_publishes_nothing(
     write_older(desk / "plan", form, draws_version)
     plan = PlanFile.read(desk / "plan")
     assert plan.table_draws == plan.draws == PLAN.draws
-    assert plan.persons == ("patient", PersonRows(2))
+    assert plan.person_settings == ("patient", PersonRows(2))
     with pytest.raises(ReleaseFormatError, match="did not bind its key to one table"):
         plan.check("fingerprint", REMEMBERED)
 
@@ -546,7 +549,7 @@ def test_plan_file_says_what_was_used_and_by_which_versions(mechanism: str, desk
     published_again(mechanism, "one")
     written = json.loads((desk / "plan").read_text())
     assert written["sfumato_plan"] == FORMAT == 3
-    assert written["options"] == {mechanism: options_json(WAYS[mechanism].options)}
+    assert written["options"] == {mechanism: dump_options(WAYS[mechanism].options)}
     assert written["mechanism"] == mechanism
     assert (written["software"], written["draws"]) == (version("sfumato"), random_draws.VERSION)
     assert len(written["plan"]) == 64
@@ -556,7 +559,9 @@ def test_plan_file_of_an_automatic_choice_names_the_options_of_all_that_could_be
     publish(Request(small_table(), schema=Schema.of("disease"), spec=BOUND), "one", plan_file="plan")
     written = json.loads((desk / "plan").read_text())
     assert written["options"] == {
-        name: UNNAMED.get(name, {}) for name, each in REGISTRY.items() if isinstance(BOUND, each.accepted_requests)
+        name: UNNAMED_OPTIONS.get(name, {})
+        for name, each in REGISTRY.items()
+        if isinstance(BOUND, each.accepted_requests)
     }
 
 
@@ -609,7 +614,7 @@ def test_plan_file_remembers_the_request_as_it_was_made_before_rare_values_were_
 ) -> None:
     diseases = ["HIV", *("flu", "cold", "asthma", "gout") * 30]
     schema = Schema.of("disease", domains={"disease": sorted(set(diseases))} if declared else {})
-    options = {"decoys": _decoys.Options(ratio_limit="10", rare=_decoys.Rare.MERGE)}
+    options = {"decoys": _decoys.Options(ratio_limit="10", rare=_decoys.RareTreatment.MERGE)}
     accepting = {"accept_telling": ("age",), "accept_exposure": True}  # it repeats as the diseases do
     request = Request(
         small_table(len(diseases), disease=diseases),
@@ -619,7 +624,7 @@ def test_plan_file_remembers_the_request_as_it_was_made_before_rare_values_were_
         options=options,
         **accepting,
     )
-    assert publish(request, "one", plan_file="plan").release.manifest.merged
+    assert publish(request, "one", plan_file="plan").release.manifest.merged_values
     publish(request, "two", plan_file="plan")
     assert content(desk / "one") == content(desk / "two")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sfumato._core.arrays import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.sample_questions import AMONG, FREQUENCIES, Prediction, predict_questions
+from sfumato._planning.sample_questions import AMONG_SHARES, FREQUENCIES, QuestionPrediction, predict_questions
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
@@ -22,11 +22,11 @@ from sfumato._request.requirements import BreachBound
 DRAWS = Draws.unsafe_test_key("07" * 32)
 
 
-def asked(counts: Sequence[int], spread: float = 1.0) -> dict[tuple[str, str], Prediction]:
+def asked(counts: Sequence[int], spread: float = 1.0) -> dict[tuple[str, str], QuestionPrediction]:
     """The questions about values x0, x1, ... by share and part, with a variance of so much a row."""
     histogram = Histogram.of([f"x{number}" for number in range(len(counts))], counts)
     found = predict_questions(histogram, lambda rows, counts: spread * rows, "toy")
-    return {(each.share, each.among): each for each in found}
+    return {(each.share, each.among_share): each for each in found}
 
 
 def test_questions_are_about_the_values_whose_shares_are_nearest() -> None:
@@ -35,8 +35,8 @@ def test_questions_are_about_the_values_whose_shares_are_nearest() -> None:
     assert [found[share, "1"].value for share in FREQUENCIES] == ["x1", "x3", "x6"]
     assert [found[share, "1"].count for share in FREQUENCIES] == [1300, 100, 9]
     assert [found[share, "0.1"].count for share in ("0.1", "0.01")] == [130, 10]
-    assert found["0.1", "1"].held == "'x1' (13%)"
-    assert found["0.1", "0.1"].held == "'x1' (13%) among a tenth of the people"
+    assert found["0.1", "1"].counted_text == "'x1' (13%)"
+    assert found["0.1", "0.1"].counted_text == "'x1' (13%) among a tenth of the people"
 
 
 def test_error_is_a_standard_error_by_the_true_count() -> None:
@@ -53,7 +53,7 @@ def test_question_without_an_error_says_why() -> None:
     assert found["0.01", "1"].value == "x2"
     assert found["0.01", "0.1"].reason == "fewer than one person has 'x2' among a tenth of the people"
     assert found["0.001", "1"].reason == "no value has 0.03% to 0.3% of the people"
-    assert found["0.001", "1"].held == "a value of 0.03% to 0.3% of the people"
+    assert found["0.001", "1"].counted_text == "a value of 0.03% to 0.3% of the people"
     assert asked([10] * 100)["0.1", "1"].reason == "no value has 3% or more of the people"
     for spread in (math.inf, math.nan):
         assert asked([600, 394, 6], spread)["0.1", "1"].reason == "toy predicts no error for such a count"
@@ -62,12 +62,12 @@ def test_question_without_an_error_says_why() -> None:
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=30).filter(any))
 def test_every_question_has_an_error_or_a_reason(counts: list[int]) -> None:
     found = asked(counts)
-    assert found.keys() == {(share, among) for share in FREQUENCIES for among in AMONG}
+    assert found.keys() == {(share, among) for share in FREQUENCIES for among in AMONG_SHARES}
     for each in found.values():
         assert (each.relative_error is None) != (each.reason is None)
         assert each.relative_error is None or (each.count or 0) >= 1
         assert json.loads(json.dumps(each.to_json(), allow_nan=False)) == each.to_json()
-        assert each.to_json()["question"] == f"how many have {each.held}"
+        assert each.to_json()["question"] == f"how many have {each.counted_text}"
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=2, max_size=30))
@@ -91,12 +91,12 @@ def test_error_of_one_coin_is_that_of_the_closed_form() -> None:
     """
     histogram = Histogram.of("abcde", [500, 200, 150, 100, 50])
     chosen = choose(histogram, BreachBound("1/7", "1/2"), DRAWS, "uniform")
-    first = chosen.questions[0]
+    first = chosen.question_predictions[0]
     assert (first.value, first.count) == ("d", 100)
     assert first.relative_error == pytest.approx(math.sqrt(420) / 100)
 
 
 def test_counts_that_are_published_are_exact() -> None:
     chosen = choose(Histogram.of("abcde", [50, 50, 40, 40, 20]), Diversity(3), DRAWS)
-    assert chosen.questions[0].relative_error == 0
-    assert (chosen.questions[3].relative_error or 0) > 0
+    assert chosen.question_predictions[0].relative_error == 0
+    assert (chosen.question_predictions[3].relative_error or 0) > 0

@@ -23,9 +23,9 @@ from sfumato._profile.table_warnings import list_warnings, warn_of_frequent_valu
 from sfumato._readers.type_inference import OVERSIZED
 from sfumato._records.column_codes import CodedColumn, RawColumn
 from sfumato._request.histogram import Histogram
-from sfumato._request.person_rows import OneRow, PersonRows, Persons, RowChoice, Surplus
+from sfumato._request.person_rows import OneRow, PersonCheck, PersonRows, RowChoice, Surplus
 from sfumato._request.requirements import BreachBound
-from sfumato._request.schema import Bins, Schema
+from sfumato._request.schema import Ranges, Schema
 from sfumato.errors import SchemaError
 
 BOUND = BreachBound("1/10", "1/2")
@@ -34,9 +34,9 @@ BOUND = BreachBound("1/10", "1/2")
 def profiled(**columns: Sequence[Any] | pa.Array) -> Profile:
     """The profile of a table whose last column is sensitive."""
     batch = pa.RecordBatch.from_pydict(columns)
-    profiler = Profiler(Counting(batch.schema, batch.schema.names[-1], (), (), Draws.secret()))
+    profiler = Profiler(Counting(batch.schema, batch.schema.names[-1], (), (), Draws.from_fresh_key()))
     profiler.add(batch, batch, np.arange(batch.num_rows, dtype=np.uint64))
-    return profiler.result()
+    return profiler.build_profile()
 
 
 def columns(schema: Schema, **given: Sequence[Any] | pa.Array) -> dict[str, CodedColumn | RawColumn]:
@@ -109,14 +109,14 @@ def test_columns_have_their_values_in_canonical_order() -> None:
 
 
 def test_binned_column_has_all_its_bins() -> None:
-    schema = Schema.of("s", bins={"x": Bins(("0", "10", "20", "30"))})
+    schema = Schema.of("s", ranges={"x": Ranges(("0", "10", "20", "30"))})
     found = columns(schema, x=["[0,10)", "[0,10)", "[20,30]", "[20,30]"], s=["a", "b", "a", "b"])
     assert found["x"].domain == ("[0,10)", "[10,20)", "[20,30]")
 
 
 @pytest.mark.parametrize(("nulls", "has_missing"), [("value", True), ("drop", False), ("error", False)])
 def test_missing_value_is_in_the_bins_of_the_sensitive_column_by_policy(nulls: str, has_missing: bool) -> None:
-    schema = Schema.of("s", bins={"s": Bins(("0", "10", "20"))}, nulls=nulls)
+    schema = Schema.of("s", ranges={"s": Ranges(("0", "10", "20"))}, nulls=nulls)
     found = columns(schema, x=[1, 1, 1, 1], s=["[0,10)"] * 4)
     assert found["s"].domain == ("[0,10)", "[10,20]", *([None] if has_missing else []))
 
@@ -261,7 +261,7 @@ def test_values_outside_the_domain_are_named_by_the_first_few(more: int, named: 
     values = [str(number) for number in range(more)]
     with pytest.raises(SchemaError, match=f"holds {more} values outside its declared domain; correct") as caught:
         columns(Schema.of("s", domains={"s": ["a"]}, keep=["s"]), x=[1] * (more + 2), s=[*values, "a", "a"])
-    assert f"outside its declared domain: {named}" in caught.value.with_values
+    assert f"outside its declared domain: {named}" in caught.value.sentence_with_values
 
 
 # ------------------------------------------------------------------------------------------------------------- notices
@@ -270,13 +270,13 @@ def test_values_outside_the_domain_are_named_by_the_first_few(more: int, named: 
 HISTOGRAM = Histogram(("a", "b", "c", None), (70, 10, 11, 9))
 
 
-def said(schema: Schema, dropped: int = 0, persons: Persons | None = None) -> list[str]:
+def said(schema: Schema, dropped: int = 0, persons: PersonCheck | None = None) -> list[str]:
     return [str(notice) for notice in list_warnings(schema, dropped, persons)]
 
 
 def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
     assert sum("was taken from the table" in notice for notice in said(Schema.of("s"))) == 1
-    for schema in (Schema.of("s", domains={"s": ["a"]}), Schema.of("s", bins={"s": Bins(("0", "1"))})):
+    for schema in (Schema.of("s", domains={"s": ["a"]}), Schema.of("s", ranges={"s": Ranges(("0", "1"))})):
         assert not any("was taken from the table" in notice for notice in said(schema))
 
 
@@ -313,14 +313,14 @@ def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:
     "rows", [PersonRows(one_row=OneRow(RowChoice.RANDOM)), PersonRows(3, Surplus.DROP)], ids=["one row", "surplus"]
 )
 def test_notice_of_rows_that_were_chosen_says_how_many_are_left_out_and_to_keep_the_plan_file(rows: PersonRows) -> None:
-    persons = Persons.of(rows, 1234, ())
+    persons = PersonCheck.of(rows, 1234, ())
     (notice,) = (each for each in said(Schema.of("s", person="p"), persons=persons) if "1,234" in each)
     assert notice.startswith("1,234 rows are left out")
     assert "--plan-file" in notice
 
 
 def test_no_notice_of_chosen_rows_where_all_are_published() -> None:
-    assert not any("left out" in each for each in said(Schema.of("s", person="p"), persons=Persons(3)))
+    assert not any("left out" in each for each in said(Schema.of("s", person="p"), persons=PersonCheck(3)))
 
 
 def test_notice_of_records_left_out() -> None:

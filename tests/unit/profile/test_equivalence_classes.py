@@ -19,8 +19,8 @@ from sfumato._core.random_draws import Draws
 from sfumato._profile import equivalence_classes, table_profile
 from sfumato._profile.equivalence_classes import (
     ClassSizeShares,
-    Combinations,
-    KnownWords,
+    ClassSizeSketch,
+    HashCache,
     Uniqueness,
     compute_unique_without,
     count_distinct,
@@ -41,20 +41,20 @@ def shares(sizes: Sequence[int], records: int) -> list[float]:
 
 
 def found_shares(found: ClassSizeShares) -> list[float]:
-    return [found.alone, found.below_5, found.below_11]
+    return [found.unique_share, found.below_5, found.below_11]
 
 
 # ----------------------------------------------------------------------------------------------------------- the sketch
 
 
-def collected(hashes: RandomBits, cuts: Sequence[range]) -> Combinations:
+def collected(hashes: RandomBits, cuts: Sequence[range]) -> ClassSizeSketch:
     """What sketches of each cut find together: some were sorted before, some were not."""
-    combinations = Combinations()
+    combinations = ClassSizeSketch()
     for number, cut in enumerate(cuts):
-        piece = Combinations()
+        piece = ClassSizeSketch()
         piece.add(hashes[cut.start : cut.stop])
         if number % 2:
-            piece.result(0)
+            piece.compute_shares(0)
         combinations.merge(piece)
     return combinations
 
@@ -62,13 +62,13 @@ def collected(hashes: RandomBits, cuts: Sequence[range]) -> Combinations:
 @given(st.data(), st.lists(st.integers(0, 30), min_size=1, max_size=120))
 def test_few_combinations_are_counted_exactly_however_rows_were_cut(data: st.DataObject, held: list[int]) -> None:
     hashes = hash_numbers(np.array(held), SALT)
-    found = collected(hashes, data.draw(batch_splits(len(held)))).result(len(held))
+    found = collected(hashes, data.draw(batch_splits(len(held)))).compute_shares(len(held))
     assert found_shares(found) == pytest.approx(shares(list(Counter(held).values()), len(held)))
     assert found.is_exact
 
 
 def test_nobody_is_alike_in_no_records() -> None:
-    assert Combinations().result(0) == ClassSizeShares(0.0, 0.0, 0.0)
+    assert ClassSizeSketch().compute_shares(0) == ClassSizeShares(0.0, 0.0, 0.0)
 
 
 @given(st.data(), st.lists(st.integers(0, 60), min_size=1, max_size=200))
@@ -76,8 +76,8 @@ def test_sketch_does_not_depend_on_how_rows_were_cut(data: st.DataObject, held: 
     hashes = hash_numbers(np.array(held), SALT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(equivalence_classes, "MOST_COMBINATIONS", 16)
-        whole = collected(hashes, [range(len(held))]).result(len(held))
-        assert collected(hashes, data.draw(batch_splits(len(held)))).result(len(held)) == whole
+        whole = collected(hashes, [range(len(held))]).compute_shares(len(held))
+        assert collected(hashes, data.draw(batch_splits(len(held)))).compute_shares(len(held)) == whole
     assert whole.is_exact == (len(set(held)) <= 16)
 
 
@@ -88,9 +88,9 @@ def test_combinations_of_a_full_sketch_have_all_their_records(data: st.DataObjec
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(equivalence_classes, "MOST_COMBINATIONS", 16)
         sketch = collected(hashes, data.draw(batch_splits(len(held))))
-        sketch.result(len(held))
+        sketch.compute_shares(len(held))
     expected = sorted(Counter(hashes.tolist()).items())[:16]
-    assert list(zip(sketch.words.tolist(), sketch.counts.tolist(), strict=True)) == expected
+    assert list(zip(sketch.hashes.tolist(), sketch.counts.tolist(), strict=True)) == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 30)), min_size=1, max_size=60), st.integers(0, 2**64 - 1))
@@ -101,20 +101,20 @@ def test_sketch_of_one_large_batch_is_that_of_all_its_records(many: list[tuple[i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(equivalence_classes, "MOST_COMBINATIONS", 4)
         sketch = collected(hashes, [range(len(held))])
-        sketch.result(len(held))
+        sketch.compute_shares(len(held))
     ranked = sorted(Counter(hashes.tolist()).items())
-    assert list(zip(sketch.words.tolist(), sketch.counts.tolist(), strict=True)) == ranked[:4]
-    assert sketch.below == (ranked[4][0] if len(ranked) > 4 else 1 << 64)
+    assert list(zip(sketch.hashes.tolist(), sketch.counts.tolist(), strict=True)) == ranked[:4]
+    assert sketch.hash_limit == (ranked[4][0] if len(ranked) > 4 else 1 << 64)
 
 
 def test_of_a_table_that_is_known_to_be_large_fewer_combinations_are_kept() -> None:
     assert (
-        Combinations(equivalence_classes.MANY_RECORDS).most
-        == Combinations().most
+        ClassSizeSketch(equivalence_classes.MANY_RECORDS).capacity
+        == ClassSizeSketch().capacity
         == equivalence_classes.MOST_COMBINATIONS
     )
     assert (
-        Combinations(equivalence_classes.MANY_RECORDS + 1).most
+        ClassSizeSketch(equivalence_classes.MANY_RECORDS + 1).capacity
         == equivalence_classes.FEWER_COMBINATIONS
         < equivalence_classes.MOST_COMBINATIONS
     )
@@ -123,9 +123,9 @@ def test_of_a_table_that_is_known_to_be_large_fewer_combinations_are_kept() -> N
 def test_estimate_never_says_more_than_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equivalence_classes, "MOST_COMBINATIONS", 8)
     for salt in range(50):
-        sketch = Combinations()
+        sketch = ClassSizeSketch()
         sketch.add(hash_numbers(np.arange(100), np.uint64(salt)))
-        assert 0 < sketch.result(100).alone <= 1
+        assert 0 < sketch.compute_shares(100).unique_share <= 1
 
 
 # ----------------------------------------------------------------------------------------------------------- the hashes
@@ -152,7 +152,7 @@ COLUMNS: Mapping[str, pa.Array] = {
 
 def row_words(column: pa.Array, salt: np.uint64 = SALT) -> list[int]:
     codes, values = encode_batch_values(column)
-    return [int(word) for word in KnownWords(salt)(values).take(codes)]
+    return [int(word) for word in HashCache(salt)(values).take(codes)]
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -193,9 +193,9 @@ def test_missing_value_is_no_number() -> None:
 
 
 def test_words_are_those_of_the_values_that_are_asked_for_and_not_of_the_last_ones() -> None:
-    known = KnownWords(SALT)
+    known = HashCache(SALT)
     for values in (["a", "b"], ["a", "b"], ["b", "a"], ["a"], ["a", "b"]):
-        assert known(pa.array(values)).tolist() == KnownWords(SALT)(pa.array(values)).tolist()
+        assert known(pa.array(values)).tolist() == HashCache(SALT)(pa.array(values)).tolist()
 
 
 # ------------------------------------------------------------------------------------------- columns with many values
@@ -214,8 +214,8 @@ def test_values_that_are_not_counted_any_more_still_tell_who_is_alike(
         batch = table.slice(first, cut)
         profiler.add(batch, batch, np.arange(first, first + cut, dtype=np.uint64))
         first += cut
-    found = profiler.result()
-    assert (found.alike, found.columns["wide"].is_wide) == (ClassSizeShares(*expected), True)
+    found = profiler.build_profile()
+    assert (found.class_sizes, found.columns["wide"].is_wide) == (ClassSizeShares(*expected), True)
 
 
 # -------------------------------------------------------------------------------------------------- without one column

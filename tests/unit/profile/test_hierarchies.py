@@ -34,7 +34,7 @@ def asked(values: Sequence[Any], hierarchy: Hierarchy = CODES, **more: Any) -> R
 
 
 def test_hierarchy_reaches_the_histogram_in_the_published_order() -> None:
-    histogram = plan(asked(["J45", None, "F32", "J45"])).chosen.histogram
+    histogram = plan(asked(["J45", None, "F32", "J45"])).choice.histogram
     assert histogram.values == ("J10", "F32", "J45", "I10", None)
     assert histogram.counts == (0, 100, 200, 0, 100)
     assert histogram.hierarchy is not None
@@ -43,13 +43,13 @@ def test_hierarchy_reaches_the_histogram_in_the_published_order() -> None:
 
 def test_values_have_the_type_of_a_declared_domain() -> None:
     numbers = Hierarchy.of(("code", "chapter"), [("250", "sugar"), ("401", "heart")])
-    histogram = plan(asked(["401", "250"], numbers)).chosen.histogram
+    histogram = plan(asked(["401", "250"], numbers)).choice.histogram
     assert histogram.hierarchy == Hierarchy.of(("code", "chapter"), [(250, "sugar"), (401, "heart")])
 
 
 def test_records_without_a_value_may_be_left_out() -> None:
     known = Hierarchy.of(("code", "chapter"), CODES.paths[1:])
-    histogram = plan(asked(["J10", None], known, nulls=NullPolicy.DROP)).chosen.histogram
+    histogram = plan(asked(["J10", None], known, nulls=NullPolicy.DROP)).choice.histogram
     assert (histogram.counts, histogram.hierarchy) == ((200, 0, 0, 0), known)
 
 
@@ -78,7 +78,7 @@ def test_value_that_the_hierarchy_does_not_name_is_refused(
         ({"sensitive": ["code", "sex"]}, "protected alone"),
         ({"compound": ["code", "sex"]}, "protected alone"),
         ({"sensitive": "code", "domains": {"code": CODES.domain}}, "both a domain and a hierarchy"),
-        ({"sensitive": "code", "bins": {"code": "0,1"}}, "both a domain and bins"),
+        ({"sensitive": "code", "ranges": {"code": "0,1"}}, "both a domain and bins"),
         ({"sensitive": "code", "hierarchies": {"code": Path("nowhere.csv")}}, "cannot be read"),
     ],
 )
@@ -89,12 +89,12 @@ def test_hierarchy_that_does_not_fit_is_refused(more: dict[str, Any], said: str)
 
 def test_plan_file_remembers_the_hierarchy() -> None:
     other = Hierarchy.of(CODES.levels, [(path[0], f"{path[1]}s") for path in CODES.paths])
-    remembered = [asked(["J10"], each).remembered().request["schema"] for each in (CODES, CODES, other)]
+    remembered = [asked(["J10"], each).to_record().request["schema"] for each in (CODES, CODES, other)]
     assert remembered[0] == remembered[1] != remembered[2]
 
 
 def test_rare_values_of_a_hierarchy_are_not_merged() -> None:
-    options = _decoys.Options(ratio_limit="2", rare=_decoys.Rare.MERGE)  # type: ignore[arg-type]
+    options = _decoys.Options(ratio_limit="2", rare=_decoys.RareTreatment.MERGE)  # type: ignore[arg-type]
     values = [*["J10"] * 20, *["F32"] * 19, "I10"]
     with pytest.raises(SchemaError, match="cannot be merged, because it has a hierarchy"):
         plan(asked(values, spec=DecoyGroups(2), options={"decoys": options}))
@@ -106,7 +106,7 @@ def test_rare_values_of_a_hierarchy_are_not_merged() -> None:
 def at_chapter(values: Sequence[Any], hierarchy: Hierarchy = CODES, **more: Any) -> Histogram:
     """The histogram of a column that is published by chapter."""
     schema = Schema.of("code", hierarchies={"code": hierarchy}, publish_at={"code": "CHAPTER"}, **more)
-    return plan(Request(table(values), schema=schema, spec=BOUND)).chosen.histogram
+    return plan(Request(table(values), schema=schema, spec=BOUND)).choice.histogram
 
 
 def test_groups_stand_in_the_place_of_values() -> None:
@@ -138,7 +138,7 @@ def test_only_values_that_a_row_has_are_outside() -> None:
     listed = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 200), pa.array(["J10", "F32", "X99"]))
     schema = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "chapter"})
     asked_for = Request(pa.table({"sex": ["F", "F", "M", "M"] * 100, "code": listed}), schema=schema, spec=BOUND)
-    assert plan(asked_for).chosen.histogram.counts == (0, 200, 200, 0)
+    assert plan(asked_for).choice.histogram.counts == (0, 200, 200, 0)
 
 
 @pytest.mark.parametrize("hierarchy", [CODES, Hierarchy.of(("code", "chapter"), CODES.paths[1:])])
@@ -149,7 +149,7 @@ def test_records_without_a_value_are_left_out_before_they_are_grouped(hierarchy:
 
 def test_plan_file_remembers_the_level() -> None:
     schemas = [Schema.of("code", hierarchies={"code": CODES}, publish_at=at) for at in ({}, {"code": "chapter"})]
-    one, other = (Request(table(["J10"]), schema=schema, spec=BOUND).remembered().request for schema in schemas)
+    one, other = (Request(table(["J10"]), schema=schema, spec=BOUND).to_record().request for schema in schemas)
     assert one != other
     finest = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "CODE"})
     assert finest == schemas[0]

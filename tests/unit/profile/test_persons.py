@@ -18,7 +18,7 @@ from scipy import stats
 from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
-from sfumato._profile.persons import Grouping, SelectedSource
+from sfumato._profile.persons import PersonGrouping, SelectedSource
 from sfumato._readers.sources import MemorySource
 from sfumato._request.person_rows import OneRow, PersonRows, RowChoice, Surplus
 from sfumato.errors import SchemaError, SourceError
@@ -28,16 +28,16 @@ DRAWS = Draws.unsafe_test_key("a1" * 32)
 FALSE_ALARM = 1e-6
 
 
-def grouping(folder: Path, persons: list[Any], place: list[Any] | None = None, batch_rows: int = 7) -> Grouping:
+def grouping(folder: Path, persons: list[Any], place: list[Any] | None = None, batch_rows: int = 7) -> PersonGrouping:
     columns = {"p": pa.array(persons), "row": pa.array(range(len(persons)))}
     if place is not None:
         columns["place"] = pa.array(place, pa.int64() if set(place) <= {None, *range(5)} else None)
-    return Grouping(LocalEngine(batch_rows), MemorySource(pa.table(columns)), "p", folder)
+    return PersonGrouping(LocalEngine(batch_rows), MemorySource(pa.table(columns)), "p", folder)
 
 
-def chosen(found: Grouping, rows: PersonRows, draws: Draws = DRAWS) -> list[int]:
-    source, left_out = found.checked(rows, draws)
-    kept = [row for batch in source.batches(["row"], 5) for row in batch.column(0).to_pylist()]
+def chosen(found: PersonGrouping, rows: PersonRows, draws: Draws = DRAWS) -> list[int]:
+    source, left_out = found.select_rows(rows, draws)
+    kept = [row for batch in source.read_batches(["row"], 5) for row in batch.column(0).to_pylist()]
     assert (source.rows, left_out) == (len(kept), found.source.rows - len(kept))  # type: ignore[operator]
     return kept
 
@@ -98,7 +98,7 @@ def test_rows_are_ordered_by_columns_of_any_type(tmp_path: Path, values: list[An
 
 def test_numbers_beyond_38_digits_are_persons(tmp_path: Path) -> None:
     huge = pa.array([Decimal(10**60), Decimal(10**60 + 1), Decimal(10**60)], type=pa.decimal256(70, 0))
-    found = Grouping(LocalEngine(), MemorySource(pa.table({"p": huge})), "p", tmp_path)
+    found = PersonGrouping(LocalEngine(), MemorySource(pa.table({"p": huge})), "p", tmp_path)
     assert found.count(1, DRAWS) == (2, 1, 2, 0)
 
 
@@ -118,7 +118,7 @@ def test_numbers_beyond_38_digits_are_persons(tmp_path: Path) -> None:
 def test_persons_are_told_apart_by_values_of_any_type(tmp_path: Path, values: pa.Array) -> None:
     """In one batch and in several: two persons, of whom one has two rows, and a row of nobody."""
     for batch_rows in (1, 10):
-        found = Grouping(LocalEngine(batch_rows), MemorySource(pa.table({"p": values})), "p", tmp_path)
+        found = PersonGrouping(LocalEngine(batch_rows), MemorySource(pa.table({"p": values})), "p", tmp_path)
         assert found.count(1, DRAWS) == (2, 1, 2, 1)
 
 
@@ -147,31 +147,31 @@ def test_rows_of_nobody_are_refused(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, None, 2, None])
     for rows in (PersonRows(), PersonRows(3), PersonRows(one_row=OneRow(RowChoice.RANDOM))):
         with pytest.raises(SchemaError, match="2 rows have no 'p', so nobody can tell whose they are"):
-            found.checked(rows, DRAWS)
+            found.select_rows(rows, DRAWS)
 
 
 def test_persons_with_more_rows_are_refused_with_how_many_and_what_can_be_done(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, 1, 1, 2, 2, 3])
     with pytest.raises(SchemaError, match=r"2 of 3 persons have several rows \(the same 'p', up to 3 times\)"):
-        found.checked(PersonRows(), DRAWS)
+        found.select_rows(PersonRows(), DRAWS)
     with pytest.raises(
         SchemaError, match=r"1 of 3 persons have more than 2 rows .*--rows-per-person K, and --surplus drop"
     ):
-        found.checked(PersonRows(2), DRAWS)
-    assert found.checked(PersonRows(3), DRAWS) == (found.source, 0)
+        found.select_rows(PersonRows(2), DRAWS)
+    assert found.select_rows(PersonRows(3), DRAWS) == (found.source, 0)
 
 
 def test_table_that_grew_is_refused() -> None:
     source = SelectedSource(MemorySource(pa.table({"p": range(20)})), np.zeros(1, dtype=np.uint8), 0)
     with pytest.raises(SourceError, match="it has more rows than before"):
-        list(source.batches(["p"], 20))
+        list(source.read_batches(["p"], 20))
 
 
 def test_selection_has_the_columns_and_the_fingerprint_of_its_source() -> None:
     whole = MemorySource(pa.table({"p": range(20)}))
     some = SelectedSource(whole, np.array([255, 0, 0], dtype=np.uint8), 8)
-    assert (some.schema, some.fingerprint()) == (whole.schema, whole.fingerprint())
-    assert [row for batch in some.batches(["p"], 3) for row in batch.column(0).to_pylist()] == list(range(8))
+    assert (some.schema, some.compute_fingerprint()) == (whole.schema, whole.compute_fingerprint())
+    assert [row for batch in some.read_batches(["p"], 3) for row in batch.column(0).to_pylist()] == list(range(8))
 
 
 def test_texts_have_no_first_row(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_huge_decimals_are_ordered_as_numbers(tmp_path: Path) -> None:
     place = pa.array([Decimal(10), Decimal(9)], type=pa.decimal256(70, 0))
     source = MemorySource(pa.table({"p": [1, 1], "row": [0, 1], "place": place}))
     assert chosen(
-        Grouping(LocalEngine(), source, "p", tmp_path), PersonRows(one_row=OneRow(RowChoice.FIRST, "place"))
+        PersonGrouping(LocalEngine(), source, "p", tmp_path), PersonRows(one_row=OneRow(RowChoice.FIRST, "place"))
     ) == [1]
 
 
@@ -202,7 +202,7 @@ def test_empty_texts_and_what_is_no_number_are_nobody(tmp_path: Path, nobody: An
     others = ["a", "b"] if isinstance(nobody, str) else [1.0, 2.0]
     for rows in (PersonRows(), PersonRows(one_row=OneRow(RowChoice.RANDOM))):
         with pytest.raises(SchemaError, match="1 rows have no 'p'"):
-            grouping(tmp_path, [*others, nobody]).checked(rows, DRAWS)
+            grouping(tmp_path, [*others, nobody]).select_rows(rows, DRAWS)
 
 
 def test_spaces_around_a_text_make_no_other_person(tmp_path: Path) -> None:

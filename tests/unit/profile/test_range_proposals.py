@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._profile.range_proposals import round_days, round_numbers
-from sfumato._request.schema import Bins
+from sfumato._profile.range_proposals import propose_date_edges, propose_number_edges
+from sfumato._request.schema import Ranges
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False) | st.integers(-1000, 1000).map(float)
 FIRST, LAST = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
@@ -33,23 +33,23 @@ EPOCH = datetime.date(1970, 1, 1)
     ],
 )
 def test_edges_of_numbers_are_round(numbers: range | list[float], edges: str) -> None:
-    found = round_numbers(np.array(numbers, dtype=np.float64), is_whole=isinstance(numbers, range))
+    found = propose_number_edges(np.array(numbers, dtype=np.float64), is_whole=isinstance(numbers, range))
     assert found == tuple(edges.split())
 
 
 def test_numbers_without_end_are_covered() -> None:
-    assert round_numbers(np.array([np.inf, -np.inf, 0, 10, 20, 30]), is_whole=False)[:1] == ("-inf",)
-    assert round_numbers(np.array([np.inf, -np.inf]), is_whole=False) == ()
-    assert round_numbers(np.array([-1.7e308, 1.7e308]), is_whole=False) == ()
+    assert propose_number_edges(np.array([np.inf, -np.inf, 0, 10, 20, 30]), is_whole=False)[:1] == ("-inf",)
+    assert propose_number_edges(np.array([np.inf, -np.inf]), is_whole=False) == ()
+    assert propose_number_edges(np.array([-1.7e308, 1.7e308]), is_whole=False) == ()
 
 
 @given(st.lists(NUMBERS, min_size=1), st.booleans())
 def test_edges_of_numbers_hold_everything_and_no_extreme(numbers: list[float], is_whole: bool) -> None:
     values = np.round(numbers) if is_whole else np.array(numbers)
-    edges = round_numbers(values, is_whole=is_whole)
+    edges = propose_number_edges(values, is_whole=is_whole)
     if not edges:
         return
-    parsed = Bins(edges).values
+    parsed = Ranges(edges).parsed_edges
     assert parsed[0] <= values.min()  # type: ignore[operator]
     assert parsed[-1] >= values.max()  # type: ignore[operator]
     assert len(edges) <= 12
@@ -67,21 +67,21 @@ def test_edges_of_numbers_hold_everything_and_no_extreme(numbers: list[float], i
 )
 def test_edges_of_dates_are_firsts_of_months(first: str, last: str, edges: str) -> None:
     days = [(datetime.date.fromisoformat(day) - EPOCH).days for day in (first, last)]
-    found = round_days(np.arange(days[0], days[1] + 1))
+    found = propose_date_edges(np.arange(days[0], days[1] + 1))
     assert found == (("1900-01-01", *edges.split(), "2100-01-01") if edges else ())
 
 
 @given(st.lists(st.dates(FIRST, LAST), min_size=1))
 def test_edges_of_dates_hold_everything_and_no_extreme(dates: list[datetime.date]) -> None:
-    edges = round_days(np.array([(day - EPOCH).days for day in dates]))
+    edges = propose_date_edges(np.array([(day - EPOCH).days for day in dates]))
     if not edges:
         return
-    parsed = Bins(edges).values
+    parsed = Ranges(edges).parsed_edges
     assert parsed[0] <= min(dates)  # type: ignore[operator]
     assert parsed[-1] >= max(dates)  # type: ignore[operator]
     assert not {min(dates), max(dates)} & set(parsed[1:-1])
 
 
 def test_dates_of_other_ages_have_edges_too() -> None:
-    edges = round_days(np.array([-5_000_000, 0, 5_000_000]))
+    edges = propose_date_edges(np.array([-5_000_000, 0, 5_000_000]))
     assert (edges[0], edges[-1]) == ("0001-01-01", "9999-12-31")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sfumato._core.random_draws import Draws
 from sfumato._profile import record_sample
-from sfumato._profile.record_sample import PURPOSE, Sampler, encode_sample
-from sfumato._records.column_codes import CodedColumn, RawColumn, Sensitive
+from sfumato._profile.record_sample import SAMPLE_PURPOSE, Sampler, encode_sample
+from sfumato._records.column_codes import CodedColumn, RawColumn, SensitiveColumns
 from strategies import batch_splits
 
 DRAWS = Draws.unsafe_test_key("5a" * 32)
@@ -38,14 +38,14 @@ def sampled(
     whole = sampler_of(table.schema, most, expected)
     for cut in cuts:
         sampler = sampler_of(table.schema, most, expected)
-        sampler.add(table.slice(cut.start, len(cut)), draws.stream(PURPOSE).words(cut.start, len(cut)))
+        sampler.add(table.slice(cut.start, len(cut)), draws.get_stream(SAMPLE_PURPOSE).draw_bits(cut.start, len(cut)))
         whole.merge(sampler)
-    return whole.result()
+    return whole.to_table()
 
 
 @given(st.data(), st.integers(0, 120), st.integers(1, 40))
 def test_sample_holds_the_smallest_words_however_rows_were_cut(data: st.DataObject, rows: int, most: int) -> None:
-    words = DRAWS.stream(PURPOSE).words(0, rows)
+    words = DRAWS.get_stream(SAMPLE_PURPOSE).draw_bits(0, rows)
     found = sampled(numbered(rows), data.draw(batch_splits(rows)), most)
     assert found.column("row").to_pylist() == np.argsort(words, kind="stable")[:most].tolist()
     assert found.column("text").to_pylist() == [f"t{row % 7}" for row in found.column("row").to_pylist()]
@@ -61,8 +61,8 @@ def test_number_of_records_that_are_expected_changes_no_sample(data: st.DataObje
 def test_of_many_expected_records_few_are_taken() -> None:
     for rows, least, most in ((10_000, 100, 100 + 8 * 10 + 8 * 14), (200, 199, 201)):
         sampler = sampler_of(numbered(1).schema, 100, expected=rows)
-        sampler.add(numbered(rows), DRAWS.stream(PURPOSE).words(0, rows))
-        ((taken, words),) = sampler.taken
+        sampler.add(numbered(rows), DRAWS.get_stream(SAMPLE_PURPOSE).draw_bits(0, rows))
+        ((taken, words),) = sampler.batches
         assert least < taken.num_rows == len(words) < most
 
 
@@ -75,12 +75,12 @@ def test_sample_of_few_records_is_all_of_them(data: st.DataObject, rows: int) ->
 def test_no_more_than_twice_the_sample_is_held() -> None:
     table, sampler = numbered(1000), sampler_of(numbered(1).schema, 10)
     for first in range(0, 1000, 10):
-        sampler.add(table.slice(first, 10), DRAWS.stream(PURPOSE).words(first, 10))
-        assert sum(len(words) for _, words in sampler.taken) <= 20
+        sampler.add(table.slice(first, 10), DRAWS.get_stream(SAMPLE_PURPOSE).draw_bits(first, 10))
+        assert sum(len(words) for _, words in sampler.batches) <= 20
 
 
 def test_table_without_records_has_the_columns_of_its_schema() -> None:
-    assert sampler_of(numbered(1).schema, 5).result().equals(numbered(1).schema.empty_table())
+    assert sampler_of(numbered(1).schema, 5).to_table().equals(numbered(1).schema.empty_table())
 
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
@@ -103,9 +103,9 @@ def test_batches_with_dictionaries_of_their_own_are_read_together(kind: pa.DataT
     sampler, first = sampler_of(pa.schema([("text", pa.string())]), 10), 0
     for column in batches:
         batch = pa.RecordBatch.from_arrays([column], names=["text"])
-        sampler.add(batch, DRAWS.stream(PURPOSE).words(first, len(column)))
+        sampler.add(batch, DRAWS.get_stream(SAMPLE_PURPOSE).draw_bits(first, len(column)))
         first += len(column)
-    assert Counter(sampler.result().column("text").to_pylist()) == Counter(["a", "b", "c", "b", None, "b", "d", None])
+    assert Counter(sampler.to_table().column("text").to_pylist()) == Counter(["a", "b", "c", "b", None, "b", "d", None])
 
 
 def test_another_key_gives_another_sample() -> None:
@@ -128,7 +128,7 @@ def test_records_become_codes_by_their_columns_and_a_raw_column_is_numbered_here
     )
     disease = CodedColumn("disease", pa.array(["HIV", "flu"]), False)
     columns = [CodedColumn("sex", pa.array(["F", "M"]), True), RawColumn("seen", pa.float64(), True), disease]
-    found = encode_sample(records, columns, Sensitive.of_column(disease), 10)
+    found = encode_sample(records, columns, SensitiveColumns.of_column(disease), 10)
     assert {name: codes.tolist() for name, codes in found.columns.items()} == {
         "sex": [0, 1, 1, 2],
         "seen": [0, 1, 0, 2],
@@ -141,7 +141,7 @@ def test_parts_of_what_is_sensitive_are_no_public_columns() -> None:
     parts = tuple(CodedColumn(name, pa.array(["x", "y"]), False) for name in ("a", "b"))
     records = pa.table({"a": ["x", "y", "y"], "b": ["y", "x", "y"], "public": ["p", "p", "q"]})
     columns = [*parts, CodedColumn("public", pa.array(["p", "q"]), False)]
-    found = encode_sample(records, columns, Sensitive.of_product("a, b", parts), 3)
+    found = encode_sample(records, columns, SensitiveColumns.of_product("a, b", parts), 3)
     assert list(found.columns) == ["public"]
     assert found.sensitive.tolist() == [1, 2, 3]
     assert found.is_whole
@@ -151,6 +151,6 @@ def test_sample_of_no_records_has_codes_of_nobody() -> None:
     column = CodedColumn("disease", pa.array(["x"]), False)
     schema = pa.schema([("public", pa.float64()), ("disease", pa.string())])
     found = encode_sample(
-        schema.empty_table(), [RawColumn("public", pa.float64(), False), column], Sensitive.of_column(column), 0
+        schema.empty_table(), [RawColumn("public", pa.float64(), False), column], SensitiveColumns.of_column(column), 0
     )
     assert (found.records, found.is_whole) == (0, True)

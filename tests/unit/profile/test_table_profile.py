@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato._core.random_draws import Draws
 from sfumato._profile import table_profile
-from sfumato._profile.record_sample import PURPOSE
+from sfumato._profile.record_sample import SAMPLE_PURPOSE
 from sfumato._profile.table_profile import Counting, Profile, Profiler
 from strategies import batch_splits
 
@@ -44,7 +44,7 @@ def profiled(table: pa.RecordBatch, cuts: Sequence[range]) -> Profile:
         for name, column in zip(table.schema.names, table.columns, strict=True)
     }
     counting = Counting(pa.schema(list(plain.items())), "sensitive", (), (), DRAWS)
-    return merged([counted_piece(counting, table, [cut]) for cut in cuts], counting).result()
+    return merged([counted_piece(counting, table, [cut]) for cut in cuts], counting).build_profile()
 
 
 def counted_piece(counting: Counting, table: pa.RecordBatch, cuts: Sequence[range]) -> Profiler:
@@ -52,7 +52,7 @@ def counted_piece(counting: Counting, table: pa.RecordBatch, cuts: Sequence[rang
     piece = Profiler(counting)
     for cut in cuts:
         batch = table.slice(cut.start, len(cut))
-        piece.add(batch, batch, DRAWS.stream(PURPOSE).words(cut.start, len(cut)))
+        piece.add(batch, batch, DRAWS.get_stream(SAMPLE_PURPOSE).draw_bits(cut.start, len(cut)))
     return piece
 
 
@@ -84,15 +84,17 @@ def test_counts_are_those_of_a_counter(data: st.DataObject, table: pa.RecordBatc
     for name in ("public", "sensitive"):
         assert counted(found, name) == Counter(values(table, name))
         alone = [value for value, count in Counter(values(table, name)).items() if count == 1 and value is not None]
-        assert found.columns[name].alone() == len(alone)
+        assert found.columns[name].count_unique() == len(alone)
 
 
 @given(st.data(), tables())
 def test_profile_does_not_depend_on_how_rows_were_cut(data: st.DataObject, table: pa.RecordBatch) -> None:
     whole = profiled(table, [range(table.num_rows)])
     cut = profiled(table, data.draw(batch_splits(table.num_rows)))
-    assert str(cut.records.to_pylist()) == str(whole.records.to_pylist())  # what is no number is not equal to itself
-    assert cut.alike == whole.alike
+    assert str(cut.sample_table.to_pylist()) == str(
+        whole.sample_table.to_pylist()
+    )  # what is no number is not equal to itself
+    assert cut.class_sizes == whole.class_sizes
     for name in ("public", "sensitive"):
         found, expected = cut.columns[name], whole.columns[name]
         assert found.values.equals(expected.values)
@@ -114,10 +116,10 @@ def test_pieces_of_several_batches_give_the_same_profile_and_their_counts_add_up
     pieces = [part for part in (cuts[:first], *([cut] for cut in cuts[first:last]), cuts[last:]) if part]
     counts = [counted_piece(counting, table, part) for part in pieces]
     middle = data.draw(st.integers(0, len(counts) - 1))
-    found = merged([*counts[:middle], merged(counts[middle:], counting)], counting).result()
+    found = merged([*counts[:middle], merged(counts[middle:], counting)], counting).build_profile()
     whole = profiled(table, [range(table.num_rows)])
-    assert found.alike == whole.alike
-    assert str(found.records.to_pylist()) == str(whole.records.to_pylist())
+    assert found.class_sizes == whole.class_sizes
+    assert str(found.sample_table.to_pylist()) == str(whole.sample_table.to_pylist())
     for name in NAMES:
         assert counted(found, name) == counted(whole, name)
     for part, piece in zip(pieces, found.pieces, strict=True):
@@ -137,16 +139,16 @@ def test_values_are_in_their_canonical_order(table: pa.RecordBatch) -> None:
 
 @given(st.data(), tables())
 def test_alike_are_those_with_the_same_public_value(data: st.DataObject, table: pa.RecordBatch) -> None:
-    found = profiled(table, data.draw(batch_splits(table.num_rows))).alike
+    found = profiled(table, data.draw(batch_splits(table.num_rows))).class_sizes
     counts = Counter(values(table, "public")).values()
     expected = [sum(count for count in counts if count < few) / max(table.num_rows, 1) for few in (2, 5, 11)]
-    assert [found.alone, found.below_5, found.below_11] == pytest.approx(expected)
+    assert [found.unique_share, found.below_5, found.below_11] == pytest.approx(expected)
     assert found.is_exact
 
 
 @given(st.data(), tables())
 def test_all_records_are_kept_where_they_are_few(data: st.DataObject, table: pa.RecordBatch) -> None:
-    kept = profiled(table, data.draw(batch_splits(table.num_rows))).records.combine_chunks()
+    kept = profiled(table, data.draw(batch_splits(table.num_rows))).sample_table.combine_chunks()
     pairs = [
         Counter(zip(*(map(str, values(each, name)) for name in ("public", "sensitive")), strict=True))
         for each in (kept, table)
@@ -181,7 +183,7 @@ def test_column_of_too_many_values_is_wide_and_still_counts_missing_ones(
     monkeypatch.setattr(table_profile, "MOST_VALUES", 20)
     found = profiled(numbers(100), cuts)
     column = found.columns["public"]
-    assert (column.is_wide, column.missing, len(column.values), column.alone()) == (True, 1, 0, 0)
+    assert (column.is_wide, column.missing, len(column.values), column.count_unique()) == (True, 1, 0, 0)
     assert counted(found, "sensitive") == Counter(x=50, y=50)
 
 
@@ -198,7 +200,7 @@ def test_what_may_forbid_texts_is_remembered_where_they_are_not(
         table = pa.RecordBatch.from_pydict({"public": texts, "sensitive": ["x", "y"] * 50})
         column = profiled(table, cuts).columns["public"]
         assert (column.is_wide, len(column.values)) == (True, 0)
-        assert (column.longest, column.has_line_breaks) == expected
+        assert (column.max_length, column.has_line_breaks) == expected
 
 
 def test_texts_that_a_dictionary_lists_and_no_row_has_forbid_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,4 +208,4 @@ def test_texts_that_a_dictionary_lists_and_no_row_has_forbid_nothing(monkeypatch
     listed = pa.DictionaryArray.from_arrays(pa.array(range(100)), pa.array([*map(str, range(100)), "a\nb" * 99]))
     table = pa.RecordBatch.from_arrays([listed, pa.array(["x", "y"] * 50)], names=["public", "sensitive"])
     column = profiled(table, [range(100)]).columns["public"]
-    assert (column.is_wide, column.longest, column.has_line_breaks) == (True, 2, False)
+    assert (column.is_wide, column.max_length, column.has_line_breaks) == (True, 2, False)

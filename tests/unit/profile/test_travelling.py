@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato._engines.shuffle import Bundle, Layout, concatenate_rows, split
+from sfumato._engines.shuffle import Bundle, Layout, bundle_rows, concatenate_rows
 from sfumato._readers.sources import MemorySource
 
 ROWS = 10_000
@@ -19,7 +19,7 @@ def test_piece_of_a_table_in_memory_travels_alone() -> None:
         {"name": [f"name {row}" for row in range(ROWS)], "town": pa.array(["Aix"] * ROWS).dictionary_encode()}
     )
     whole = MemorySource(table)
-    pieces = list(whole.pieces(100))
+    pieces = list(whole.iter_pieces(100))
     assert len(pickle.dumps(pieces[3])) < len(pickle.dumps(whole)) / 20
     arrived = [pickle.loads(pickle.dumps(piece)) for piece in pieces]
     assert pa.concat_tables(each.table for each in arrived).to_pylist() == table.to_pylist()
@@ -30,7 +30,7 @@ def test_bundle_travels_with_its_own_rows_alone(files: int) -> None:
     words = np.random.default_rng(1).integers(0, 2**64, ROWS, dtype=np.uint64)
     codes = (words % 200).astype(np.uint8)
     raw = pa.array([None if row % 9 == 0 else f"name {row}" for row in range(ROWS)])
-    bundles = list(split(Layout(files, 3), {"": words, "age": codes, "name": raw}))
+    bundles = list(bundle_rows(Layout(files, 3), {"": words, "age": codes, "name": raw}))
     sent = [pickle.dumps(bundle) for bundle in bundles]
     assert sum(map(len, sent)) < 40 * ROWS
     for bundle, arrived in zip(bundles, map(pickle.loads, sent), strict=True):

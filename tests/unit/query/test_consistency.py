@@ -20,7 +20,7 @@ from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT,
 from sfumato._query.consistency.known_totals import KnownTotals, read_totals
 from sfumato._query.consistency.least_squares import calibrate
 from sfumato._query.consistency.nonnegative_projection import make_consistent
-from sfumato._query.consistency.sum_constraints import Family, Sums
+from sfumato._query.consistency.sum_constraints import Family, SumConstraints
 from sfumato._query.estimate import Estimate
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
@@ -50,7 +50,7 @@ class Puzzle:
         return 1 + float(max(np.abs(self.values).max(), self.truth.sum()))
 
     def permuted(self, order: Counts) -> Puzzle:
-        families = tuple(family_of(each.labels[order], each.totals, each.words) for each in self.families)
+        families = tuple(family_of(each.labels[order], each.totals, each.title) for each in self.families)
         return Puzzle(self.truth[order], self.values[order], self.variances[order], families)
 
 
@@ -85,7 +85,7 @@ def puzzles(draw: st.DrawFn, most_cells: int = 8, most_families: int = 3) -> Puz
     number = draw(st.integers(1, most_families))
     labels = [draw(labels_of(size, 0 if place == 0 else -1)) for place in range(number)]
     families = [
-        family_of(each, family_of(each, np.zeros(4)).added(truth), f"family {at}") for at, each in enumerate(labels)
+        family_of(each, family_of(each, np.zeros(4)).add_up(truth), f"family {at}") for at, each in enumerate(labels)
     ]
     return Puzzle(truth, truth + noise * np.sqrt(variances), variances, tuple(families))
 
@@ -176,9 +176,9 @@ def test_consistent_is_the_nearest_of_all_tables(puzzle: Puzzle) -> None:
 def test_the_table_from_inside_is_the_same(puzzle: Puzzle) -> None:
     # The way that is taken where steps by multipliers do not end; all cells may move, and no sum is zero.
     variances, truth = np.maximum(puzzle.variances, 1.0), puzzle.truth + 1
-    families = [family_of(each.labels, family_of(each.labels, each.totals).added(truth)) for each in puzzle.families]
+    families = [family_of(each.labels, family_of(each.labels, each.totals).add_up(truth)) for each in puzzle.families]
     expected = make_consistent(puzzle.values, variances, families)
-    found = interior_point.find_nearest_table(puzzle.values, variances, Sums(families, len(truth)))
+    found = interior_point.find_nearest_table(puzzle.values, variances, SumConstraints(families, len(truth)))
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-4 * puzzle.scale)
 
 
@@ -190,11 +190,11 @@ def test_sets_that_hardly_overlap_and_unlike_variances_are_solved() -> None:
         truth = random.poisson(10, size).astype(np.float64) * (random.random(size) < 0.6)
         variances = 10 ** random.uniform(-3, 5, size)
         labels = [random.integers(0, size // 3, size) for _ in range(3)]
-        families = [family_of(each, family_of(each, np.zeros(size // 3)).added(truth)) for each in labels]
+        families = [family_of(each, family_of(each, np.zeros(size // 3)).add_up(truth)) for each in labels]
         table = make_consistent(truth + random.normal(size=size) * np.sqrt(variances), variances, families)
         assert (table >= 0).all()
         for family in families:
-            assert family.added(table) == pytest.approx(family.totals, rel=1e-8, abs=1e-8)
+            assert family.add_up(table) == pytest.approx(family.totals, rel=1e-8, abs=1e-8)
 
 
 @given(puzzles())
@@ -243,9 +243,9 @@ def test_calibrated_adds_up_and_is_the_textbook_combination(puzzle: Puzzle) -> N
     expected = puzzle.truth + matrix @ (puzzle.values - puzzle.truth)
     assert found.values == pytest.approx(expected, rel=1e-6, abs=1e-6 * puzzle.scale)
     for cell in range(len(puzzle.values)):
-        assert found.combination(cell) == pytest.approx(matrix[cell], rel=1e-5, abs=1e-5)
+        assert found.compute_coefficients(cell) == pytest.approx(matrix[cell], rel=1e-5, abs=1e-5)
         error = np.sqrt(matrix[cell] ** 2 @ puzzle.variances)
-        assert found.standard_error_if_uncorrelated(cell) == pytest.approx(error, rel=1e-4, abs=1e-4)
+        assert found.compute_uncorrelated_error(cell) == pytest.approx(error, rel=1e-4, abs=1e-4)
 
 
 @given(puzzles(most_families=1))
@@ -284,8 +284,8 @@ def test_large_tables_take_few_passes(groups: int, monkeypatch: pytest.MonkeyPat
         passes += 1
         return adding(family, cells)
 
-    adding = Family.added
-    monkeypatch.setattr(Family, "added", counted)
+    adding = Family.add_up
+    monkeypatch.setattr(Family, "add_up", counted)
     values = 100_000 // groups
     random = np.random.default_rng(1)
     size = groups * values
@@ -298,7 +298,7 @@ def test_large_tables_take_few_passes(groups: int, monkeypatch: pytest.MonkeyPat
     assert passes < 200
     assert (table >= 0).all()
     for family in families:
-        assert family.added(table) == pytest.approx(family.totals, rel=1e-9)
+        assert family.add_up(table) == pytest.approx(family.totals, rel=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------------------ conflicts
@@ -441,19 +441,19 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_cells_of_a_group_add_up_to_its_records() -> None:
-    found = cells(*PLAIN).adjusted(CONSISTENT)
+    found = cells(*PLAIN).adjust(CONSISTENT)
     # -6 becomes 0, and the 9 that are too many are taken from the other two alike; the men add up already.
     assert found == pytest.approx([15.5, 0, 34.5, 10, 10, 20])
-    assert cells(*PLAIN).adjusted(CALIBRATED) == pytest.approx([19, -7, 38, 10, 10, 20])
+    assert cells(*PLAIN).adjust(CALIBRATED) == pytest.approx([19, -7, 38, 10, 10, 20])
 
 
 def test_known_totals_count_only_what_the_question_asks_for(tmp_path: Path) -> None:
     known = read_totals(written(tmp_path, "diagnosis,total\nflu,33\n,12\n"))
-    found = cells(*PLAIN).adjusted(CONSISTENT, [known])
+    found = cells(*PLAIN).adjust(CONSISTENT, [known])
     assert (found >= 0).all()
     assert [found[:3].sum(), found[3:].sum()] == pytest.approx([50, 40])
     assert [found[0] + found[3], found[1] + found[4]] == pytest.approx([33, 12])
-    linear = cells(*PLAIN).adjusted(CALIBRATED, [known])
+    linear = cells(*PLAIN).adjust(CALIBRATED, [known])
     assert [linear[0] + linear[3], linear[1] + linear[4]] == pytest.approx([33, 12])
     assert linear[1] < 0
 
@@ -462,31 +462,31 @@ def test_several_files_of_totals_hold_together(tmp_path: Path) -> None:
     (tmp_path / "cell").mkdir()
     one = read_totals(written(tmp_path, "total,diagnosis\n33,flu\n"))
     other = read_totals(written(tmp_path / "cell", "sex,diagnosis,total\nF,flu,21.5\n"))
-    found = cells(*PLAIN).adjusted(CONSISTENT, [one, other])
+    found = cells(*PLAIN).adjust(CONSISTENT, [one, other])
     assert found[[0, 3]] == pytest.approx([21.5, 11.5])
 
 
 def test_a_total_of_all_rows(tmp_path: Path) -> None:
     known = read_totals(written(tmp_path, "total\n45\n"))
-    found = cells(*PLAIN).adjusted(CONSISTENT, [known])
+    found = cells(*PLAIN).adjust(CONSISTENT, [known])
     assert found[[0, 1, 3, 4]].sum() == pytest.approx(45)
 
 
 def test_exact_estimates_stay_and_estimates_without_variance_move() -> None:
     numbers = (Estimate.exact(20), estimate(-6.0, 0.0), *PLAIN[2:])
-    assert cells(*numbers).adjusted(CONSISTENT)[:3] == pytest.approx([20, 0, 30])
+    assert cells(*numbers).adjust(CONSISTENT)[:3] == pytest.approx([20, 0, 30])
 
 
 def test_values_are_found_however_they_are_spelt() -> None:
     keys = [(2.0, True), (3.5, False), (None, True)]
     lines: dict[tuple[str, ...], float] = {("2", "true"): 1.0, ("3.5", "FALSE"): 2.0, ("", "true"): 3.0}
     known = KnownTotals(("age", "smokes"), lines, "a test")
-    assert known.family(("smokes", "age"), [(key[1], key[0]) for key in keys]).labels.tolist() == [0, 1, 2]
+    assert known.make_family(("smokes", "age"), [(key[1], key[0]) for key in keys]).labels.tolist() == [0, 1, 2]
 
 
 def test_a_method_without_error_is_refused() -> None:
     with pytest.raises(QueryError, match="tells no error"):
-        cells(Estimate.of(Moments.of(1.0, None, 0.0, 9), "made up", "none"), *PLAIN[1:]).adjusted(CONSISTENT)
+        cells(Estimate.of(Moments.of(1.0, None, 0.0, 9), "made up", "none"), *PLAIN[1:]).adjust(CONSISTENT)
 
 
 @pytest.mark.parametrize(
@@ -501,13 +501,13 @@ def test_a_method_without_error_is_refused() -> None:
 )
 def test_totals_that_do_not_fit_the_answer_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
-        cells(*PLAIN).adjusted(CONSISTENT, [read_totals(written(tmp_path, text))])
+        cells(*PLAIN).adjust(CONSISTENT, [read_totals(written(tmp_path, text))])
     assert message in str(caught.value)
 
 
 def test_a_total_of_zero_needs_no_row(tmp_path: Path) -> None:
     known = read_totals(written(tmp_path, "diagnosis,total\nmeasles,0\n"))
-    assert cells(*PLAIN).adjusted(CONSISTENT, [known]) == pytest.approx(cells(*PLAIN).adjusted(CONSISTENT))
+    assert cells(*PLAIN).adjust(CONSISTENT, [known]) == pytest.approx(cells(*PLAIN).adjust(CONSISTENT))
 
 
 @pytest.mark.parametrize(
@@ -539,12 +539,12 @@ def test_files_of_totals_that_cannot_be_read_are_refused(tmp_path: Path) -> None
 
 
 def test_adjustments_name_their_column_and_what_they_do() -> None:
-    assert CONSISTENT.column("n") == "n_consistent"
-    assert CALIBRATED.column("n") == "n_calibrated"
-    assert "biased where it clips" in CONSISTENT.words
-    assert "unbiased if the known totals are right" in CALIBRATED.words
+    assert CONSISTENT.name_column("n") == "n_consistent"
+    assert CALIBRATED.name_column("n") == "n_calibrated"
+    assert "biased where it clips" in CONSISTENT.description
+    assert "unbiased if the known totals are right" in CALIBRATED.description
 
 
 def test_a_total_above_all_records_is_refused_where_other_cells_are_free(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="is said to be 95, and the answer is about 90 records"):
-        cells(*PLAIN).adjusted(CALIBRATED, [read_totals(written(tmp_path, "diagnosis,total\nflu,95\n"))])
+        cells(*PLAIN).adjust(CALIBRATED, [read_totals(written(tmp_path, "diagnosis,total\nflu,95\n"))])

@@ -78,7 +78,7 @@ def test_groups_add_up_to_their_records_without_negative_numbers(release: Releas
 
 
 def test_plain_numbers_stay_beside(release: Release) -> None:
-    alone, beside = release.sql(BY_AGE).table()[1], release.sql(BY_AGE, consistent=True).table()[1]
+    alone, beside = release.sql(BY_AGE).to_table()[1], release.sql(BY_AGE, consistent=True).to_table()[1]
     assert [{name: each for name, each in row.items() if name != "n_consistent"} for row in beside] == alone
 
 
@@ -250,8 +250,8 @@ def test_every_plain_count_gets_a_number_and_no_other(plain: Release) -> None:
         "COUNT(*) / 2 AS half FROM release WHERE disease = 'flu' GROUP BY age"
     )
     answer = plain.sql(sql, consistent=True)
-    assert answer.adjusted == {"n": "n_consistent", "rows": "rows_consistent"}
-    assert [name for name in answer.table()[0] if name.endswith("consistent")] == ["n_consistent", "rows_consistent"]
+    assert answer.adjusted_columns == {"n": "n_consistent", "rows": "rows_consistent"}
+    assert [name for name in answer.to_table()[0] if name.endswith("consistent")] == ["n_consistent", "rows_consistent"]
     assert numbers(answer) == numbers(answer, "rows_consistent")
     alone = plain.sql("SELECT age, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY age", consistent=True)
     assert numbers(answer) == exactly(numbers(alone))
@@ -280,7 +280,7 @@ def test_column_of_the_same_name_is_refused(plain: Release) -> None:
 def test_exact_answer_stays_as_it_is_and_says_so(plain: Release) -> None:
     sql = "SELECT age, COUNT(*) FROM release GROUP BY age"
     alone, asked = plain.sql(sql), plain.sql(sql, consistent=True)
-    assert asked.table() == alone.table()
+    assert asked.to_table() == alone.to_table()
     assert asked.adjustment is None
     assert asked.note == "every number is exact, so nothing was made consistent or calibrated."
 
@@ -291,7 +291,7 @@ def test_nothing_selected_is_zero(plain: Release) -> None:
     answer = plain.sql(
         "SELECT age, COUNT(*) FROM release WHERE age > 200 AND disease = 'flu' GROUP BY age", consistent=True
     )
-    assert answer.table() == (["age", "n", "n_se", "n_low", "n_high", "n_consistent"], [])
+    assert answer.to_table() == (["age", "n", "n_se", "n_low", "n_high", "n_consistent"], [])
 
 
 # --------------------------------------------------------------------------------------------------------------- frames
@@ -300,7 +300,7 @@ def test_nothing_selected_is_zero(plain: Release) -> None:
 def test_number_stands_before_the_note_in_every_table(tmp_path: Path) -> None:
     answer = published_by("buckets", TABLE, tmp_path / "r").sql(BY_AGE, consistent=True)
     columns = ["age", "disease", "n", "n_se", "n_low", "n_high", "n_consistent"]
-    shown = answer.table()[0]
+    shown = answer.to_table()[0]
     assert [name for name in shown if name != "n_note"] == columns
     assert shown[-1] in ("n_note", "n_consistent")
     table = answer.to_arrow()
@@ -311,8 +311,8 @@ def test_number_stands_before_the_note_in_every_table(tmp_path: Path) -> None:
 
 def test_adjustment_is_told_in_words(plain: Release) -> None:
     assert plain.sql(BY_AGE).adjustment is None
-    assert plain.sql(BY_AGE, consistent=True).adjustment == CONSISTENT.words
-    assert plain.sql(BY_AGE, totals=[totals(total=[240])]).adjustment == CALIBRATED.words
+    assert plain.sql(BY_AGE, consistent=True).adjustment == CONSISTENT.description
+    assert plain.sql(BY_AGE, totals=[totals(total=[240])]).adjustment == CALIBRATED.description
 
 
 def test_crosstab_and_histogram_give_what_sql_gives(plain: Release) -> None:

@@ -39,7 +39,7 @@ def test_errors_of_answers_are_foreseen(mechanism: str, tmp_path: Path) -> None:
     # An error is told for the estimated count, which scatters; its square is linear in it, so that means agree.
     told = float(np.sqrt(np.nanmean(answers.standard_error**2)))
     count = ROWS / PARTS / VALUES
-    expected = found.error(count, 1 / VALUES) * count
+    expected = found.predict_error(count, 1 / VALUES) * count
     assert told == pytest.approx(expected, rel=0.05)
     assert told != pytest.approx(1.1 * expected, rel=0.05)
 
@@ -49,5 +49,5 @@ def test_records_of_other_values_do_not_matter_in_buckets(tmp_path: Path) -> Non
     release = published_by("buckets", even_table(), tmp_path / "buckets")
     found = predict_errors(release)
     assert found is not None
-    assert found.has_no_bystanders
-    assert found.error(100, 0.1) == found.error(100, 0.001)
+    assert found.is_share_independent
+    assert found.predict_error(100, 0.1) == found.predict_error(100, 0.001)

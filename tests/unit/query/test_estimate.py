@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato._core.random_draws import Draws
 from sfumato._query.estimate import Estimate, Estimates, Interval, Ratio
-from sfumato._query.intervals import DEFAULT_LEVEL, score_ends
+from sfumato._query.intervals import DEFAULT_LEVEL, compute_score_ends
 from sfumato._records.tally import Tally
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
@@ -57,7 +57,7 @@ def moments_of(worked: Worked) -> Moments:
     amplification, size = Fraction(worked.amplification), worked.domain_size
     histogram = Histogram(tuple(range(size)), (worked.rows,) * size)
     spec = BreachBound("1/10", amplification / (9 + amplification))
-    design = uniform.design(uniform.plan(histogram, spec, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32)))
+    design = uniform.make_design(uniform.plan(histogram, spec, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32)))
     counts = np.array([worked.hits, worked.rows - worked.hits] + [0] * (size - 2))
     (moments,) = uniform.MECHANISM.estimators["closed"].count(design, Tally.of_symbols(counts), [np.array([0])])
     return moments
@@ -65,7 +65,7 @@ def moments_of(worked: Worked) -> Moments:
 
 def score_interval(moments: Moments, level: float) -> Interval:
     """The interval of one number before it is moved into the range that a count can have."""
-    (low,), (high,) = (ends.tolist() for ends in score_ends(moments, level))
+    (low,), (high,) = (ends.tolist() for ends in compute_score_ends(moments, level))
     return Interval(low, high)
 
 
@@ -105,7 +105,7 @@ def test_interval_beyond_the_range_starts_from_the_nearest_count(value: int, int
 def test_share_below_zero_is_not_almost_certain() -> None:
     """Fieller's interval of -100 / 1000 ends at 0.0025: an error of 0.052 is joined."""
     ratio = Ratio(-100.0, 1000.0, 52.3**2, 0.0, 0.0)
-    estimate = replace(estimate_of(Moments.of(-0.1, 0.0523**2, 0.0, 1.0)), derived=ratio)
+    estimate = replace(estimate_of(Moments.of(-0.1, 0.0523**2, 0.0, 1.0)), origin=ratio)
     assert ratio.interval(0.95).high == pytest.approx(0.0025, abs=1e-4)
     assert estimate.interval(0.95) == pytest.approx((0, 0.0523))
 
@@ -113,17 +113,20 @@ def test_share_below_zero_is_not_almost_certain() -> None:
 def test_estimate_below_zero_says_that_it_is_so_by_chance() -> None:
     below, above = Moments.of(-3.0, 4.0, 0.0, 10), Moments.of(3.0, 4.0, 0.0, 10)
     assert [estimate_of(each).note for each in (below, above)] == ["below zero by chance", None]
-    assert Estimates(Moments.joined([below, above]), "method", "assumption").notes == ["below zero by chance", None]
+    assert Estimates(Moments.concatenate([below, above]), "method", "assumption").notes == [
+        "below zero by chance",
+        None,
+    ]
     both = Estimate.of(below, "method", "assumption", "biased")
     assert (both.note, both.lasting_note) == ("biased; below zero by chance", "biased")
-    assert both.scaled(2.0, 0.0).note == both.note
-    assert both.scaled(-1.0, 0.0).note == "biased"
-    many = Estimates(Moments.joined([below, above]), "method", "assumption", "biased")
+    assert both.scale(2.0, 0.0).note == both.note
+    assert both.scale(-1.0, 0.0).note == "biased"
+    many = Estimates(Moments.concatenate([below, above]), "method", "assumption", "biased")
     assert [each.note for each in many] == many.notes == ["biased; below zero by chance", "biased"]
     assert estimate_of(Moments.of(-3.0, 4.0, 0.0, 10, -10)).note is None
-    assert estimate_of(below).scaled(2.0, 0.0).note == "below zero by chance"
-    assert estimate_of(below).scaled(-1.0, 0.0).note is None
-    assert estimate_of(below).scaled(1.0, 20.0).note is None
+    assert estimate_of(below).scale(2.0, 0.0).note == "below zero by chance"
+    assert estimate_of(below).scale(-1.0, 0.0).note is None
+    assert estimate_of(below).scale(1.0, 20.0).note is None
 
 
 def test_estimate_travels_with_its_method_and_assumption() -> None:
@@ -232,7 +235,7 @@ def test_an_estimate_is_printed_with_its_error() -> None:
 
 @given(st.lists(all_moments(), min_size=1, max_size=5), st.floats(0.01, 0.999))
 def test_many_estimates_are_each_what_it_is_alone(moments: list[Moments], level: float) -> None:
-    many = Estimates(Moments.joined(moments), "method", "assumption")
+    many = Estimates(Moments.concatenate(moments), "method", "assumption")
     low, high = many.interval(level)
     assert len(many) == len(moments)
     for number, each in enumerate(moments):
@@ -245,7 +248,7 @@ def test_many_estimates_are_each_what_it_is_alone(moments: list[Moments], level:
 
 def test_many_estimates_say_beside_each_what_to_beware_of_unless_it_is_certain() -> None:
     biased, usual = Moments.of(4.0, None, 0.0, 10, note="biased"), Moments.of(5.0, 4.0, 0.0, 10)
-    parts = Moments.joined([biased, Moments.exact(np.array([7.0])), usual])
+    parts = Moments.concatenate([biased, Moments.exact(np.array([7.0])), usual])
     many = Estimates(parts, "method", "assumption")
     assert many.notes == [each.note for each in many] == ["biased", None, None]
     assert [each.is_exact for each in many] == many.is_exact.tolist() == [False, True, False]

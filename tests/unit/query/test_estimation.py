@@ -90,7 +90,7 @@ def has(condition: Condition, what: str) -> Asked:
 def asked(release: Release, sql: str) -> Any:
     """The one estimate of a query; None where no value of the domain fits, which is refused."""
     try:
-        return release.sql(sql).only()
+        return release.sql(sql).get_estimate()
     except QueryError as error:
         if not str(error).startswith("no value of 'disease' satisfies"):
             raise
@@ -203,21 +203,21 @@ AGGREGATES = [
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 def test_every_mechanism_estimates_every_aggregate(release: Release, aggregate: str) -> None:
     answer = release.sql(f"SELECT {aggregate} AS a FROM release WHERE disease IN ('flu', 'cold')")
-    estimate = answer.only()
+    estimate = answer.get_estimate()
     assert math.isfinite(estimate.value)
     if aggregate == "COUNT(*)" and release.manifest.mechanism_name in ("buckets", "anatomy"):
         assert estimate.standard_error == 0  # what all buckets hold together is published
         return
     assert estimate.standard_error
     method = next(iter(release.manifest.methods.values()))
-    assert answer.method.startswith(method.words)
+    assert answer.method.startswith(method.label)
     assert answer.assumption == method.assumption
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 def test_aggregates_over_all_values_are_exact(release: Release, aggregate: str) -> None:
-    plain = release.sql(f"SELECT {aggregate} AS a FROM release").only()
-    through = release.sql(f"SELECT {aggregate} AS a FROM release WHERE disease IS NOT NULL").only()
+    plain = release.sql(f"SELECT {aggregate} AS a FROM release").get_estimate()
+    through = release.sql(f"SELECT {aggregate} AS a FROM release WHERE disease IS NOT NULL").get_estimate()
     assert plain.standard_error == through.standard_error == 0
     assert through.value == close(plain.value)
 
@@ -238,7 +238,9 @@ def test_sums_over_groups_are_the_sum(release: Release) -> None:
     [("SUM(age)", False), ("AVG(age)", False), ("COUNT(*)", True), ("COUNT(*) / COUNT(*)", False)],
 )
 def test_aggregate_of_no_record_is_what_sql_says(release: Release, expression: str, is_given: bool) -> None:
-    columns, (row,) = release.sql(f"SELECT {expression} AS a FROM release WHERE age > 200 AND disease = 'flu'").table()
+    columns, (row,) = release.sql(
+        f"SELECT {expression} AS a FROM release WHERE age > 200 AND disease = 'flu'"
+    ).to_table()
     assert row["a"] == (0 if is_given else None)
     assert ("a_note" in columns) is not is_given
 
@@ -246,7 +248,7 @@ def test_aggregate_of_no_record_is_what_sql_says(release: Release, expression: s
 def test_parts_that_cannot_be_taken_together_are_given_an_upper_bound(celled: Weighed) -> None:
     flu, cold = (Condition("", lambda row, name=name: row["disease"] == name) for name in ("flu", "cold"))  # type: ignore[misc]
     sql = "SELECT SUM(age) FILTER (WHERE disease = 'flu') - COUNT(*) FILTER (WHERE disease = 'cold') FROM release"
-    found = celled.release.sql(sql).only()
+    found = celled.release.sql(sql).get_estimate()
     exact = celled.error((adds(flu, "age"), 1.0), (counts(cold), -1.0))
     apart = celled.error((adds(flu, "age"), 1.0)) + celled.error((counts(cold), -1.0))
     assert found.note == "the standard error is an upper bound: parts are taken to err together"

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from sfumato._core.arrays import Floats, Mask
-from sfumato._query.exact_intervals import FEW, LARGE_CHANCE, MOST_HITS, SMALL_ROWS, invert_hits
-from sfumato._query.intervals import compute_intervals, score_ends
+from sfumato._query.exact_intervals import FEW_EXPECTED_HITS, LARGE_CHANCE, MOST_HITS, SMALL_ROWS, invert_hits
+from sfumato._query.intervals import compute_intervals, compute_score_ends
 from sfumato.mechanisms.estimator import Moments
 
 LEVELS = (0.3, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99, 0.999, 0.999999)
@@ -36,7 +36,7 @@ class Setting:
 
     @property
     def is_exact(self) -> bool:
-        return self.rows * self.other < FEW
+        return self.rows * self.other < FEW_EXPECTED_HITS
 
     @property
     def is_table(self) -> bool:
@@ -123,7 +123,7 @@ def test_intervals_cover_every_small_count_of_the_grid() -> None:
 def test_score_interval_alone_would_not_cover_few_hits() -> None:
     """The grid would notice: five rows, two values, amplification 20, a count of 2."""
     setting = Setting(*uniform(2, 20), 5)
-    low, high = (np.clip(end, 0, 5) for end in score_ends(setting.moments, 0.95))
+    low, high = (np.clip(end, 0, 5) for end in compute_score_ends(setting.moments, 0.95))
     assert setting.small_chances[2, (low <= 2) & (high >= 2)].sum() == pytest.approx(0.795, abs=0.001)
     assert coverage(setting).min() >= 0.95
 
@@ -168,7 +168,7 @@ def test_intervals_are_nested_over_levels() -> None:
 @pytest.mark.slow
 def test_two_rules_differ_by_at_most_three_hits_where_one_follows_the_other() -> None:
     for wanted, other in CHANCES:
-        setting = Setting(wanted, other, int(FEW / other - 1e-9))
+        setting = Setting(wanted, other, int(FEW_EXPECTED_HITS / other - 1e-9))
         by_law, by_score = setting.ends(), compute_intervals(replace(setting.moments, chances=None), 0.95)
         assert setting.is_exact
         assert np.abs(np.stack(by_law) - np.stack(by_score)).max() * setting.kept <= 3, str(setting)
@@ -236,7 +236,7 @@ def test_known_records_move_the_interval_and_nothing_else() -> None:
 
 def test_a_count_is_answered_alike_alone_and_among_many() -> None:
     settings = [each for each in GRID[:: len(GRID) // 40] if each.rows <= 230]
-    many = compute_intervals(Moments.joined([each.moments for each in settings]), 0.95)
+    many = compute_intervals(Moments.concatenate([each.moments for each in settings]), 0.95)
     alone = [np.concatenate(ends) for ends in zip(*(each.ends() for each in settings), strict=True)]
     for end, other in zip(many, alone, strict=True):
         assert (end == other).all()
@@ -247,7 +247,7 @@ def test_an_estimate_below_zero_is_never_almost_certain(value: float) -> None:
     """With a standard error of 39, an estimate of -73 was said to be 0 to 4.3, and one of -80 to be 0 to 77."""
     moments = Moments.of(value, 39.0**2, 0.0, 10_000)
     (low,), (high,) = compute_intervals(moments, 0.95)
-    assert low == max(0, score_ends(moments, 0.95)[0][0])
+    assert low == max(0, compute_score_ends(moments, 0.95)[0][0])
     assert high == pytest.approx(max(39.0, value + 39 * 1.959964), rel=1e-6)
 
 
@@ -269,7 +269,7 @@ def told(wanted: float, other: float, rows: int, hits: Floats) -> Moments:
 def test_many_hits_of_very_many_rows_are_told_by_the_score_which_is_then_as_good(wanted: float, other: float) -> None:
     """The law of 100,000 hits and as many counts has ten thousand million numbers; at the switch both rules agree."""
     rows, hits = 400_000, np.arange(MOST_HITS - 8, MOST_HITS + 8, dtype=np.float64)
-    assert rows * other < FEW
+    assert rows * other < FEW_EXPECTED_HITS
     low, high = compute_intervals(told(wanted, other, rows, hits), 0.95)
     for ends in (low, high):
         steps = np.diff(ends) * (wanted - other)

@@ -19,7 +19,7 @@ from hospitals import DAYS, DISEASES, ROWS, TOWNS, Published, close, counted
 from releases import people, published
 from selection import examples
 from sfumato._query.release import Release
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._release.manifest import WEIGHTS
 from sfumato._request.schema import Schema
 from sfumato.errors import QueryError, ReleaseFormatError
@@ -88,7 +88,7 @@ def test_rows_that_satisfy_a_public_condition_are_counted_exactly(
 
 def test_all_ways_to_count_agree(hospital_release: Published) -> None:
     release = hospital_release.release
-    frame = pq.read_table(release.folder / DATA).to_pandas()
+    frame = pq.read_table(release.folder / DATA_FILE).to_pandas()
     weights = pq.read_table(release.folder / WEIGHTS).to_pandas()
     pairs = frame[frame["Sex"] == "F"].merge(weights[weights["value"].isin(["flu", "HIV"])], how="cross")
     by_pandas = np.where(pairs["disease"] == pairs["value"], pairs["if_equal"], pairs["otherwise"]).sum()
@@ -191,13 +191,13 @@ def test_group_that_is_no_number_is_one_group(hospital_release: Published) -> No
 def test_columns_of_the_answer_come_in_the_order_of_the_query(hospital_release: Published) -> None:
     columns, rows = hospital_release.release.sql(
         "SELECT smoker, COUNT(*) AS many, Sex AS gender FROM release GROUP BY Sex, smoker"
-    ).table()
+    ).to_table()
     assert columns == ["smoker", "many", "many_se", "many_low", "many_high", "gender"]
     assert all(list(row) == columns for row in rows)
 
 
 def test_count_without_a_name_is_called_n(hospital_release: Published) -> None:
-    columns, rows = hospital_release.release.sql("select count(*) from RELEASE where disease = 'flu';").table(0.9)
+    columns, rows = hospital_release.release.sql("select count(*) from RELEASE where disease = 'flu';").to_table(0.9)
     assert columns == ["n", "n_se", "n_low", "n_high"]
     estimate = hospital_release.release.count("flu")
     assert list(rows[0].values()) == [estimate.value, estimate.standard_error, *estimate.interval(0.9)]
@@ -277,7 +277,7 @@ def typed_release(request: pytest.FixtureRequest, tmp_path: Path) -> Release:
 
 def test_sensitive_value_of_any_type_can_be_counted(typed_release: Release) -> None:
     grouped = counted(typed_release, "SELECT disease, COUNT(*) FROM release GROUP BY disease")
-    data = pq.read_table(typed_release.folder / DATA).to_pylist()
+    data = pq.read_table(typed_release.folder / DATA_FILE).to_pylist()
     weights = pq.read_table(typed_release.folder / WEIGHTS).to_pylist()
     for row, weight in zip(grouped, weights, strict=True):
         shown = sum(record["disease"] == weight["value"] for record in data)
@@ -340,7 +340,7 @@ def test_public_column_may_have_any_name(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("content", [b"", b"PAR1 and no more", b"a,b\n1,2\n"], ids=["empty", "cut off", "CSV"])
 def test_data_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
     release = published(people(), tmp_path / "release")
-    (release.folder / DATA).write_bytes(content)
+    (release.folder / DATA_FILE).write_bytes(content)
     with pytest.raises(ReleaseFormatError, match=r"^data\.parquet cannot be read; get the release again"):
         release.count("flu")
 
@@ -351,8 +351,8 @@ def test_path_of_a_release_may_hold_a_quote(tmp_path: Path) -> None:
 
 def test_published_value_outside_the_domain_is_refused(tmp_path: Path) -> None:
     release = published(people(), tmp_path / "release")
-    table = pq.read_table(release.folder / DATA)
+    table = pq.read_table(release.folder / DATA_FILE)
     strange = table.set_column(table.schema.names.index("disease"), "disease", pa.array(["plague"] * len(table)))
-    pq.write_table(strange, release.folder / DATA)
+    pq.write_table(strange, release.folder / DATA_FILE)
     with pytest.raises(ReleaseFormatError, match=r"^the release holds a value outside its domain"):
         release.crosstab("disease")

@@ -71,7 +71,7 @@ class Decoys:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, out: Path, *names: str, groups: _decoys.Creation = _decoys.Creation.MIXED) -> Decoys:
+    def of(cls, out: Path, *names: str, groups: _decoys.GroupCreation = _decoys.GroupCreation.MIXED) -> Decoys:
         """Publish the patients; the named columns are sensitive, each for itself."""
         table = patients().select(["age", "sex", *names])
         request = Request(
@@ -163,7 +163,7 @@ def counts(condition: Condition) -> Asked:
 def asked(release: Release, sql: str) -> float | None:
     """The one number of a query; None where no value of the domain fits, which is refused."""
     try:
-        return release.sql(sql, method=CLOSED).only().value
+        return release.sql(sql, method=CLOSED).get_estimate().value
     except QueryError as error:
         if not str(error).startswith("no value of"):
             raise
@@ -185,7 +185,9 @@ TREATED = comparisons("drug", "drug", list(DRUGS))
 @pytest.mark.parametrize("where", [None, "sex = 'F'", "age > 40", "sex IS NULL AND age = 30"])
 def test_count_of_a_value_is_the_formula_of_the_paper(single: Decoys, value: str, where: str | None) -> None:
     """R phi + (y - R phi) / d, with y of the R selected records showing the value."""
-    found = single.release.sql("SELECT COUNT(*) FROM release" + (f" WHERE {where}" if where else "")).only().value
+    found = (
+        single.release.sql("SELECT COUNT(*) FROM release" + (f" WHERE {where}" if where else "")).get_estimate().value
+    )
     shown = {
         None: lambda row: True,
         "sex = 'F'": lambda row: row["sex"] == "F",
@@ -230,7 +232,7 @@ def test_ratio_and_mean_are_those_of_their_parts(single: Decoys) -> None:
     release = single.release
     both = [release.count("flu", where=where).value for where in ("sex = 'F'", None)]
     share = release.sql("SELECT COUNT(*) FILTER (WHERE sex = 'F') / COUNT(*) FROM release WHERE disease = 'flu'")
-    assert share.only().value == close(both[0] / both[1])
+    assert share.get_estimate().value == close(both[0] / both[1])
     mean = release.mean("age", where="disease = 'flu'")
     total, below = release.sum("age", where="disease = 'flu'"), release.count("flu", where="age IS NOT NULL")
     assert mean.value == close(total.value / below.value)
@@ -256,8 +258,8 @@ def test_complement_of_a_count_is_the_rest(single: Decoys) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [None, "inverse"])
-@pytest.mark.parametrize("groups", _decoys.Creation)
-def test_parts_add_up_to_the_whole(tmp_path: Path, groups: _decoys.Creation, method: str | None) -> None:
+@pytest.mark.parametrize("groups", _decoys.GroupCreation)
+def test_parts_add_up_to_the_whole(tmp_path: Path, groups: _decoys.GroupCreation, method: str | None) -> None:
     release = Decoys.of(tmp_path / "release", "disease", groups=groups).release
     for where in ("sex = 'F'", "age > 40 OR disease = 'flu'"):
         whole = release.sql(f"SELECT COUNT(*) AS n, SUM(age) AS s FROM release WHERE {where}", method=method).rows[0]
@@ -391,9 +393,9 @@ def test_batch_and_single_questions_about_several_columns_agree(double: Decoys) 
     for sql, answer in zip(questions, double.release.ask_many(questions), strict=True):
         assert not isinstance(answer, Exception)
         expected = double.release.sql(sql)
-        assert answer.only().value == close(expected.only().value)
-        assert answer.only().standard_error == close(expected.only().standard_error or 0.0)
-        assert answer.only().note == expected.only().note
+        assert answer.get_estimate().value == close(expected.get_estimate().value)
+        assert answer.get_estimate().standard_error == close(expected.get_estimate().standard_error or 0.0)
+        assert answer.get_estimate().note == expected.get_estimate().note
 
 
 def test_methods_for_one_column_say_so(double: Decoys) -> None:

@@ -40,7 +40,7 @@ CODES = Hierarchy.of(
 ROWS = 240
 
 
-MISSING_LAST, GROUPS = CODES.missing_last, tuple(PARTS)
+MISSING_LAST, GROUPS = CODES.canonical_hierarchy, tuple(PARTS)
 
 
 def people() -> pa.Table:
@@ -122,7 +122,7 @@ def test_count_of_a_group_is_that_of_its_values(
 ) -> None:
     """Any hierarchy can be written into the release: what is published is the same."""
     groups = {code: data.draw(st.sampled_from("abc")) for code in CHAPTERS}
-    drawn = Hierarchy.of(("code", "chapter"), list(groups.items())).missing_last
+    drawn = Hierarchy.of(("code", "chapter"), list(groups.items())).canonical_hierarchy
     manifest = replace(releases[name].manifest, hierarchies={SENSITIVE: drawn})
     release, where = (
         replace(releases[name], manifest=manifest),
@@ -151,7 +151,7 @@ def test_every_path_gives_the_same_count_of_a_group(releases: Mapping[str, Relea
     shown = release.histogram("disease.chapter", where="sex = 'F'")
     (bar,) = [row["n"] for row in shown.rows if row["disease.chapter"] == "lungs"]
     values = release.count(where="disease IN ('J10', 'J45') AND sex = 'F'")
-    for found in (many, batch.only(), table["lungs", "F"], bar, values):
+    for found in (many, batch.get_estimate(), table["lungs", "F"], bar, values):
         assert same(one, found)
 
 
@@ -235,7 +235,7 @@ def test_level_goes_through_subqueries_and_joins(release: Release) -> None:
 def test_level_wins_over_a_table_of_the_name_of_its_column(release: Release) -> None:
     lungs = release.count(where="disease.chapter = 'lungs'")
     sql = "SELECT COUNT(*) FROM release AS disease WHERE disease.chapter = 'lungs' AND disease.age > 0"
-    assert same(release.sql(sql).only(), lungs)
+    assert same(release.sql(sql).get_estimate(), lungs)
 
 
 def test_missing_value_lies_in_its_group(release: Release) -> None:

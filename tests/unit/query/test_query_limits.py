@@ -100,8 +100,11 @@ def test_question_is_answered_or_refused_in_time(release: Release, name: str, mo
 
 
 def test_long_condition_is_answered_as_the_short_one_that_it_is(release: Release) -> None:
-    short = release.sql(f"{COUNT} WHERE disease = 'flu' AND age > 30").only()
-    assert release.sql(f"{COUNT} WHERE disease = 'flu' AND (age = 40" + " OR age > 30" * 1200 + ")").only() == short
+    short = release.sql(f"{COUNT} WHERE disease = 'flu' AND age > 30").get_estimate()
+    assert (
+        release.sql(f"{COUNT} WHERE disease = 'flu' AND (age = 40" + " OR age > 30" * 1200 + ")").get_estimate()
+        == short
+    )
     assert release.count("flu", where="TRUE" + " AND age > 30" * 1200) == short
 
 

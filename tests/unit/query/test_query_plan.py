@@ -248,8 +248,8 @@ def test_functions_take_intervals_along(release: Release) -> None:
 
 def test_parts_with_conditions_of_their_own_get_an_upper_bound(release: Release) -> None:
     bound = release.sql(
-        "SELECT (SELECT COUNT(*) FROM release WHERE disease = 'flu' AND ward = 'A') - "
-        "(SELECT COUNT(*) FROM release WHERE disease = 'cold' AND ward = 'A') AS x"
+        "SELECT (SELECT COUNT(*) FROM release WHERE disease = 'flu' AND ward = 'A') - (SELECT COUNT(*) FROM release "
+        "WHERE disease = 'cold' AND ward = 'A') AS x"
     ).rows[0]["x"]
     together = release.sql(
         "SELECT COUNT(*) FILTER (WHERE disease = 'flu') - COUNT(*) FILTER (WHERE disease = 'cold') AS x "
@@ -298,7 +298,7 @@ def test_intervals_that_hold_together_count_every_candidate(release: Release) ->
     sql = (
         "SELECT ward, disease, COUNT(*) AS n FROM release GROUP BY ALL QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) = 1"
     )
-    assert release.sql(sql, simultaneous=True).estimated == 12
+    assert release.sql(sql, simultaneous=True).estimate_count == 12
 
 
 def test_a_public_number_of_a_joined_table_scales(release: Release) -> None:
@@ -386,7 +386,7 @@ def test_quantiles_lie_where_the_counts_say(release: Release) -> None:
         release, "SELECT QUANTILE_DISC(stay, 0.5) AS x FROM release WHERE disease = 'flu' AND ward <> 'C'", "x"
     )
     low, high = found.interval(0.9)
-    ends = [low, high] if found.moments.base[0] == 0 else found.derived.interval(0.9)  # type: ignore[union-attr]
+    ends = [low, high] if found.moments.base[0] == 0 else found.origin.interval(0.9)  # type: ignore[union-attr]
     reached: dict[int, bool] = {}
     surely: dict[int, bool] = {}
     for stay in sorted({*PEOPLE["stay"].to_pylist()}):
@@ -417,8 +417,8 @@ def test_logarithm_of_what_may_be_zero_has_no_lower_end(release: Release) -> Non
     found = [each for each in column(release, sql, "x") if each.has_interval and not each.is_exact]
     open_ended = [each for each in found if each.interval().low == -math.inf]
     assert open_ended
-    assert all("the function has no end there" in each.notes()[-1] for each in open_ended)
-    assert all(each.filled()[2] is None for each in open_ended)
+    assert all("the function has no end there" in each.list_notes()[-1] for each in open_ended)
+    assert all(each.to_row()[2] is None for each in open_ended)
 
 
 def test_tables_and_columns_are_described(release: Release) -> None:

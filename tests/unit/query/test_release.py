@@ -23,7 +23,7 @@ from releases import BOUND, FILES, WAYS, edit_manifest, known_key, people, publi
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query.release import Release
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._release.manifest import MANIFEST
 from sfumato._release.release_folder import pack, unpack
 from sfumato._request.schema import Schema
@@ -191,7 +191,7 @@ def packed_with(made: Path, path: Path, change: Change, leave_out: str = "") -> 
 
 
 def _compressed(archive: zipfile.ZipFile) -> None:
-    archive.writestr(DATA, b"0" * 1_000_000, zipfile.ZIP_DEFLATED)
+    archive.writestr(DATA_FILE, b"0" * 1_000_000, zipfile.ZIP_DEFLATED)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_packed_release_with_a_foreign_entry_is_refused(made: Path, tmp_path: Pa
 
 
 def test_packed_release_with_a_compressed_entry_is_refused(made: Path, tmp_path: Path) -> None:
-    path = packed_with(made, tmp_path / "release.zip", _compressed, leave_out=DATA)
+    path = packed_with(made, tmp_path / "release.zip", _compressed, leave_out=DATA_FILE)
     with pytest.raises(ReleaseFormatError, match=r"^'release\.zip' holds what no release holds"):
         Release.open(path)
 
@@ -273,7 +273,7 @@ def test_directory_that_lacks_a_file_is_refused(folder: Path, name: str) -> None
 
 
 def test_rows_of_damaged_data_are_not_told(folder: Path) -> None:
-    (folder / DATA).write_bytes(b"PAR1 and no more")
+    (folder / DATA_FILE).write_bytes(b"PAR1 and no more")
     with pytest.raises(ReleaseFormatError, match=r"^data\.parquet cannot be read; get the release again"):
         Release.open(folder).rows  # noqa: B018 - reading it is the point
 

@@ -9,7 +9,7 @@ import pytest
 from releases import people, published, published_by
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery
-from sfumato._query.estimate import NOTHING
+from sfumato._query.estimate import NO_RECORDS
 from sfumato._query.release import Release
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.schema import Schema
@@ -41,9 +41,9 @@ NOTES = {
         "no record has 'a' in 'ward'; did you mean 'A'? no record has 'b' in 'ward'; did you mean 'B'? "
         "no record has 'c' in 'ward'; did you mean 'C'? 2 more values are not there."
     ),
-    "code = 1 AND disease = 'flu'": NOTHING,
-    "code > 100": NOTHING,
-    "sex LIKE 'f%'": NOTHING,
+    "code = 1 AND disease = 'flu'": NO_RECORDS,
+    "code > 100": NO_RECORDS,
+    "sex LIKE 'f%'": NO_RECORDS,
 }
 SILENT = (
     "sex = 'F'",
@@ -73,8 +73,8 @@ def answer(release: Release, where: str) -> Answer:
     sql = f"SELECT COUNT(*) FROM release WHERE {where}"
     alone, (found,) = release.sql(sql), release.ask_many([sql])
     assert isinstance(found, Answer)
-    assert (found.note, found.lacking) == (alone.note, alone.lacking)
-    assert found.table() == alone.table()
+    assert (found.note, found.absence_note) == (alone.note, alone.absence_note)
+    assert found.to_table() == alone.to_table()
     return alone
 
 
@@ -87,7 +87,7 @@ def test_value_that_is_not_there_is_told_by_every_way_to_ask(release: Release, w
 
 @pytest.mark.parametrize("where", SILENT)
 def test_honest_questions_get_no_note(release: Release, where: str) -> None:
-    assert answer(release, where).lacking is None
+    assert answer(release, where).absence_note is None
     assert release.count(where=where).note in {None, "below zero by chance"}
 
 
@@ -119,7 +119,7 @@ def test_protected_value_that_would_leave_nothing_is_refused_with_the_nearest(re
 def test_many_counts_tell_which_no_record_satisfies(release: Release) -> None:
     asked = [({"sex": "f"}, None), ({"sex": "F"}, None), ({"sex": "f"}, ["flu"]), ({"sex": "F"}, ["flu"]), ({}, None)]
     found = release.count_many([CountQuery(where, values) for where, values in asked])
-    assert [each.note for each in found] == found.notes == [NOTHING, None, NOTHING, None, None]
+    assert [each.note for each in found] == found.notes == [NO_RECORDS, None, NO_RECORDS, None, None]
     assert found.to_arrow().column("n_note").to_pylist() == found.notes
 
 
@@ -130,8 +130,8 @@ def test_bucket_without_a_value_is_no_condition_without_records(tmp_path_factory
     certain = 0
     for code in range(37):
         found = answer(release, f"code = {code} AND disease = 'HIV'")
-        certain += found.only().bounds == (0, 0)
-        assert found.lacking is None
+        certain += found.get_estimate().bounds == (0, 0)
+        assert found.absence_note is None
     assert 0 < certain < 37
 
 
@@ -157,7 +157,7 @@ def test_number_or_group_that_is_not_there_is_told(tmp_path_factory: pytest.Temp
 
 def test_sum_of_nothing_but_zeros_is_not_told_to_be_of_no_record(release: Release) -> None:
     assert release.sql("SELECT SUM(code * 0) AS n FROM release WHERE sex = 'F'").note is None
-    assert release.sql("SELECT SUM(code * 0) AS n FROM release WHERE code = 11").note == NOTHING
+    assert release.sql("SELECT SUM(code * 0) AS n FROM release WHERE code = 11").note == NO_RECORDS
 
 
 @pytest.mark.parametrize("length", [1, 3000])

@@ -28,7 +28,7 @@ def test_damage_behind_the_head_is_found_while_reading(desk: Path) -> None:
     content[400:900] = bytes(500)
     (desk / "t.feather").write_bytes(content)
     with pytest.raises(SourceError, match=r"'t.feather' is not a whole Arrow file"):
-        list(open_source(desk / "t.feather", desk / "spool").batches(["x", "y"], 100))
+        list(open_source(desk / "t.feather", desk / "spool").read_batches(["x", "y"], 100))
 
 
 def test_first_version_of_feather_is_named(desk: Path) -> None:

@@ -27,7 +27,7 @@ def opened(folder: Path, written: str, /, **options: Any) -> CsvSource:
 
 def columns(source: CsvSource, batch_rows: int = 1000) -> dict[str, list[Any]]:
     read: dict[str, list[Any]] = {name: [] for name in source.schema.names}
-    for batch in source.batches(source.schema.names, batch_rows):
+    for batch in source.read_batches(source.schema.names, batch_rows):
         for name, values in batch.to_pydict().items():
             read[name].extend(values)
     return read
@@ -226,7 +226,7 @@ def test_blocks_and_batches_do_not_matter(batch_rows: int, desk: Path, monkeypat
         == columns(whole)
         == dict(zip("xyz", map(list, zip(*rows, strict=True)), strict=True))
     )
-    assert all(batch.num_rows <= batch_rows for batch in pieces.batches(["x"], batch_rows))
+    assert all(batch.num_rows <= batch_rows for batch in pieces.read_batches(["x"], batch_rows))
 
 
 def test_type_is_decided_by_all_files(desk: Path) -> None:
@@ -247,7 +247,7 @@ def test_files_with_different_headers_are_refused(other: str, desk: Path) -> Non
 
 def test_selected_columns_come_in_the_order_asked(desk: Path) -> None:
     source = opened(desk, "x,y,z\n1,a,2.5\n")
-    (batch,) = source.batches(["z", "x"], 10)
+    (batch,) = source.read_batches(["z", "x"], 10)
     assert batch.to_pydict() == {"z": [2.5], "x": [1]}
 
 
@@ -282,6 +282,6 @@ def test_file_that_is_gone_is_refused_at_the_second_reading(desk: Path) -> None:
 
 
 def test_fingerprint_tells_other_bytes(desk: Path) -> None:
-    one = opened(desk, "x,y\n1,a\n").fingerprint()
-    assert opened(desk, "x,y\n1,a\n").fingerprint() == one
-    assert opened(desk, "x,y\n1,b\n").fingerprint() != one
+    one = opened(desk, "x,y\n1,a\n").compute_fingerprint()
+    assert opened(desk, "x,y\n1,a\n").compute_fingerprint() == one
+    assert opened(desk, "x,y\n1,b\n").compute_fingerprint() != one

@@ -26,8 +26,8 @@ def opened(desk: Path, *lines: str, **how: Any) -> pa.Table:
 
 
 def read(path: Path, told: RowProgress = ignore_rows, **how: Any) -> pa.Table:
-    source = open_source(path, path.parent / "spool", read=ReadOptions(**how), told=told)
-    return pa.Table.from_batches(source.batches(source.schema.names, 3), source.schema)
+    source = open_source(path, path.parent / "spool", read=ReadOptions(**how), row_progress=told)
+    return pa.Table.from_batches(source.read_batches(source.schema.names, 3), source.schema)
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_few_long_lines_are_read_as_many_short_ones(desk: Path, monkeypatch: pyt
     told: list[int] = []
     (desk / "t.jsonl").write_text('{"a": 1}\n{"a": 2}\n{"a": "long enough"}\n{"a": 3}\n')
     with pytest.raises(SourceError, match="several types"):
-        json_lines.JsonLines((desk / "t.jsonl",)).stream((), told.append)
+        json_lines.JsonLines((desk / "t.jsonl",)).open_stream((), told.append)
     assert told == [3, 4]

@@ -26,7 +26,7 @@ from sfumato.errors import SchemaError, SourceError
 def test_every_reader_is_recognised_in_some_way() -> None:
     for name, reader in READERS.items():
         assert reader.name == name
-        assert reader.endings or reader.address or reader.is_own, name
+        assert reader.endings or reader.address_pattern or reader.is_own, name
 
 
 def test_endings_and_beginnings_belong_to_one_reader_each() -> None:
@@ -37,10 +37,12 @@ def test_endings_and_beginnings_belong_to_one_reader_each() -> None:
 
 def test_only_readers_of_files_have_what_files_have() -> None:
     for reader in READERS.values():
-        assert set(reader.named_alone) <= set(reader.endings)
+        assert set(reader.explicit_endings) <= set(reader.endings)
         if not reader.endings:
-            assert not any((reader.takes_several, reader.part, reader.reads_stores, reader.beginnings)), reader.name
-        assert not all((reader.part, reader.takes_several)), reader.name
+            assert not any((reader.takes_several, reader.part_kind, reader.reads_stores, reader.beginnings)), (
+                reader.name
+            )
+        assert not all((reader.part_kind, reader.takes_several)), reader.name
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -31,7 +31,7 @@ from sfumato._core.cell_values import simplify_type
 from sfumato._readers.open_table import open_source
 from sfumato._readers.parquet_files import ParquetSource
 from sfumato._readers.sources import MemorySource, Source
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._request.schema import NullPolicy
 from sfumato.errors import SchemaError
 
@@ -49,7 +49,7 @@ def published(table: Any, folder: Path, nulls: NullPolicy = NullPolicy.VALUE) ->
     """The data of the release of a table under a known key."""
     request = Request(table, schema=Schema.of("disease", person="name", nulls=nulls), spec=BreachBound("1/10", "1/2"))
     publish(request, folder / "release", unsafe_test_key=TEST_KEY)
-    return (folder / "release" / DATA).read_bytes()
+    return (folder / "release" / DATA_FILE).read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_records_without_a_value_are_left_out_of_every_kind_of_table(make: Calla
     for name, table in (("one", TABLE), ("other", make(TABLE))):
         (desk / name).mkdir()
         published(table, desk / name, NullPolicy.DROP)
-    one, other = (pq.read_table(desk / name / "release" / DATA) for name in ("one", "other"))
+    one, other = (pq.read_table(desk / name / "release" / DATA_FILE) for name in ("one", "other"))
     assert one.num_rows == 300 - TABLE.column("disease").null_count
     assert one.equals(other)
 
@@ -227,7 +227,7 @@ def test_releases_of_another_table_differ(expected: bytes, desk: Path) -> None:
 
 
 def read(source: Source, columns: list[str], rows: int) -> list[dict[str, Any]]:
-    return [row for batch in source.batches(columns, rows) for row in batch.to_pylist()]
+    return [row for batch in source.read_batches(columns, rows) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("rows", [1, 7, 300, 10_000])
@@ -248,13 +248,13 @@ def test_files_are_read_in_order_and_known_again_by_their_bytes(make: Callable[[
     source, again = (open_source(path, desk / "spool") for _ in range(2))
     for rows in (1, 7, 10_000):
         assert read(source, columns, rows) == TABLE.select(columns).to_pylist()
-    assert [row for piece in source.pieces(100) for row in read(piece, columns, 50)] == read(source, columns, 300)
+    assert [row for piece in source.iter_pieces(100) for row in read(piece, columns, 50)] == read(source, columns, 300)
     assert source.rows in (300, None)
-    assert (before := source.fingerprint()) == again.fingerprint()
+    assert (before := source.compute_fingerprint()) == again.compute_fingerprint()
     changed = next(each for each in path.rglob("1.csv")) if path.is_dir() else path
     changed.write_bytes(changed.read_bytes() + b" ")
     with contextlib.suppress(SourceError):  # which is as good
-        assert open_source(path, desk / "spool").fingerprint() != before
+        assert open_source(path, desk / "spool").compute_fingerprint() != before
 
 
 def test_stream_is_spooled_into_a_file_without_a_name(desk: Path) -> None:
@@ -417,24 +417,24 @@ def test_what_lies_beneath_a_missing_value_does_not_count(kind: pa.DataType) -> 
         values = bytes([beneath & 0b010 | 0b101]) if kind == pa.bool_() else one + other + one
         return pa.Array.from_buffers(kind, 3, [valid, pa.py_buffer(values)], null_count=1)
 
-    prints = {MemorySource(pa.table({"x": column(beneath)})).fingerprint() for beneath in (0, 2, 255)}
+    prints = {MemorySource(pa.table({"x": column(beneath)})).compute_fingerprint() for beneath in (0, 2, 255)}
     assert len(prints) == 1
-    assert MemorySource(pa.table({"x": column(0).fill_null(column(0)[0])})).fingerprint() not in prints
+    assert MemorySource(pa.table({"x": column(0).fill_null(column(0)[0])})).compute_fingerprint() not in prints
 
 
 def test_fingerprint_of_a_table_does_not_depend_on_its_chunks() -> None:
-    whole = MemorySource(TABLE.combine_chunks()).fingerprint()
-    assert MemorySource(pa.Table.from_batches(TABLE.to_batches(max_chunksize=13))).fingerprint() == whole
-    assert MemorySource(TABLE.slice(0, 299)).fingerprint() != whole
+    whole = MemorySource(TABLE.combine_chunks()).compute_fingerprint()
+    assert MemorySource(pa.Table.from_batches(TABLE.to_batches(max_chunksize=13))).compute_fingerprint() == whole
+    assert MemorySource(TABLE.slice(0, 299)).compute_fingerprint() != whole
 
 
 def test_fingerprint_of_files_is_that_of_their_bytes(desk: Path) -> None:
     pq.write_table(TABLE, desk / "one.parquet")
     pq.write_table(TABLE, desk / "two.parquet")
-    one, two = (ParquetSource.open([desk / name]).fingerprint() for name in ("one.parquet", "two.parquet"))
+    one, two = (ParquetSource.open([desk / name]).compute_fingerprint() for name in ("one.parquet", "two.parquet"))
     assert one == two
     pq.write_table(TABLE.slice(1), desk / "two.parquet")
-    assert ParquetSource.open([desk / "two.parquet"]).fingerprint() != one
+    assert ParquetSource.open([desk / "two.parquet"]).compute_fingerprint() != one
 
 
 @pytest.mark.parametrize(
@@ -462,4 +462,4 @@ def test_arrow_files_know_their_rows(made: Callable[[Path], Path], tmp_path: Pat
         made(folder)
     source = open_source(str(tmp_path), tmp_path / "spool")
     assert source.rows == 2 * len(TABLE)
-    assert [piece.rows for piece in source.pieces(1)] == [len(TABLE)] * 2
+    assert [piece.rows for piece in source.iter_pieces(1)] == [len(TABLE)] * 2

@@ -48,7 +48,7 @@ def opened(path: Path | str, **how: Any) -> Source:
 
 def table(path: Path | str, **how: Any) -> pa.Table:
     source = opened(path, **how)
-    return pa.Table.from_batches(source.batches(source.schema.names, 1000), source.schema)
+    return pa.Table.from_batches(source.read_batches(source.schema.names, 1000), source.schema)
 
 
 @pytest.mark.parametrize("ending", WRITERS)
@@ -156,7 +156,7 @@ def test_dates_beyond_the_calendar_are_refused_without_their_values(desk: Path) 
 @pytest.mark.parametrize("ending", WRITERS)
 @pytest.mark.parametrize("rows", [1, 8, 9])
 def test_chunks_give_the_rows_of_the_file(ending: str, rows: int, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics_files, "CELLS", 8)  # four rows of two columns
+    monkeypatch.setattr(statistics_files, "BATCH_CELLS", 8)  # four rows of two columns
     columns = {"x": list(range(rows)), "s": [f"t{row}" for row in range(rows)]}
     assert table(write(desk, ending, columns)).to_pydict() == columns
 
@@ -180,7 +180,7 @@ def test_files_come_by_standard_input(ending: str, desk: Path, monkeypatch: pyte
 
     monkeypatch.setattr(sys, "stdin", Piped())
     source = open_source("-", desk / "spool")
-    (batch,) = source.batches(["x", "s"], 10)
+    (batch,) = source.read_batches(["x", "s"], 10)
     assert batch.to_pydict() == {"x": [1, 2], "s": ["a", "b"]}
 
 
@@ -225,7 +225,7 @@ def test_file_of_stata_without_its_labels_is_refused(desk: Path) -> None:
 def test_worker_that_is_ended_by_the_system_is_a_damaged_file(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some damaged files end the library's process; here it ends itself the same way, in the middle of its rows."""
     path = write(desk, ".sav", {"x": [1.0, 2.0]})
-    started = statistics_files.START
+    started = statistics_files.WORKER_CODE
     for crash in (
         "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
         started.replace(
@@ -234,7 +234,7 @@ def test_worker_that_is_ended_by_the_system_is_a_damaged_file(desk: Path, monkey
             "w._Table.batches = lambda *given: os.kill(os.getpid(), signal.SIGSEGV); w.main()",
         ),
     ):
-        monkeypatch.setattr(statistics_files, "START", crash)
+        monkeypatch.setattr(statistics_files, "WORKER_CODE", crash)
         with pytest.raises(SourceError, match=r"check that it is whole"):
             opened(path)
         assert sorted(each.name for each in desk.iterdir()) == [path.name]
@@ -242,8 +242,10 @@ def test_worker_that_is_ended_by_the_system_is_a_damaged_file(desk: Path, monkey
 
 def test_library_that_is_not_installed_is_named(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(desk, ".sav", {"x": [1.0, 2.0]})
-    lacking = statistics_files.START.replace("import json, sys;", "import json, sys; sys.modules['pyreadstat'] = None;")
-    monkeypatch.setattr(statistics_files, "START", lacking)
+    lacking = statistics_files.WORKER_CODE.replace(
+        "import json, sys;", "import json, sys; sys.modules['pyreadstat'] = None;"
+    )
+    monkeypatch.setattr(statistics_files, "WORKER_CODE", lacking)
     with pytest.raises(MissingExtraError, match=r"sfumato\[statistics\]"):
         opened(path)
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._records.bucket_kinds import Kinds, Lines, find_kinds
+from sfumato._records.bucket_kinds import BucketKinds, BucketLines, find_kinds
 from sfumato._records.tally import Holdings, Tally
 from sfumato.mechanisms._bucketization.buckets.bucket_estimation import METHODS
-from sfumato.mechanisms.estimator import Moments, Piece
+from sfumato.mechanisms.estimator import Moments, SumPiece
 
 Matrix = npt.NDArray[np.int64]
 """How many records of each value (column) each bucket (row) holds."""
@@ -31,13 +31,13 @@ def matrices(draw: st.DrawFn) -> Matrix:
     return np.array(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=12)), dtype=np.int64)
 
 
-def lines_of(matrix: Matrix) -> Lines:
+def lines_of(matrix: Matrix) -> BucketLines:
     """A line for each bucket and value that meet, in order."""
     buckets, places = np.nonzero(matrix)
     return buckets, places, matrix[buckets, places]
 
 
-def kinds_in(matrix: Matrix) -> Kinds:
+def kinds_in(matrix: Matrix) -> BucketKinds:
     found = find_kinds([lines_of(matrix)], VALUES)
     assert found is not None
     return found
@@ -58,8 +58,8 @@ def test_kinds_are_the_different_contents_however_the_lines_are_cut(matrix: Matr
     assert (held[found.kind_of] == matrix).all()
     assert len(held) == len({tuple(row) for row in matrix.tolist()})
     assert found.repeats.tolist() == [int((matrix == row).all(axis=1).sum()) for row in held]
-    assert (found.held == matrix.sum(axis=0)).all()
-    apart = found.apart
+    assert (found.value_counts == matrix.sum(axis=0)).all()
+    apart = found.single_holdings
     assert sorted(zip(apart.buckets.tolist(), apart.places.tolist(), apart.counts.tolist(), strict=True)) == sorted(
         zip(*(each.tolist() for each in lines_of(matrix[found.order])), strict=True)
     )
@@ -90,7 +90,7 @@ def test_lines_in_another_order_are_not_taken_for_kinds(lines: Sequence[list[int
 def both(matrix: Matrix, counts: npt.NDArray[np.float64] | Matrix) -> tuple[Tally, Tally]:
     """A tally beside its kinds, and one beside single buckets."""
     tally = Tally.of_symbols(counts)
-    return tally.beside(None, kinds_in(matrix)), tally.beside(None, Holdings(*lines_of(matrix), VALUES))
+    return tally.attach_context(None, kinds_in(matrix)), tally.attach_context(None, Holdings(*lines_of(matrix), VALUES))
 
 
 def check_same(found: Moments, expected: Moments) -> None:
@@ -138,8 +138,8 @@ def test_sums_by_kinds_are_those_by_single_buckets(
     moments = []
     for way in range(2):
         one, *others = ([powers[way] for powers in each] for each in tallies)
-        sums = [Tally.sum_of([(each[power], 0.5) for each in others]) for power in range(2)]
-        pieces = [Piece(theta, *powers, has_bounds) for theta, powers in zip(thetas, (one, sums), strict=True)]
+        sums = [Tally.combine([(each[power], 0.5) for each in others]) for power in range(2)]
+        pieces = [SumPiece(theta, *powers, has_bounds) for theta, powers in zip(thetas, (one, sums), strict=True)]
         moments.append([total(None, pieces), total(None, pieces[:1]), total(None, pieces[1:])])
     for found, expected in zip(*moments, strict=True):
         check_same(found, expected)
@@ -148,9 +148,9 @@ def test_sums_by_kinds_are_those_by_single_buckets(
 def test_a_sum_of_tallies_counts_what_its_parts_count() -> None:
     matrix = np.array([[1, 2, 0, 0], [0, 1, 1, 0], [1, 2, 0, 0]])
     parts = [both(matrix, np.array(counts))[0] for counts in ([1, 0, 2], [0, 2, 1])]
-    found = Tally.sum_of([(parts[0], 2.0), (parts[1], -1.0)])
+    found = Tally.combine([(parts[0], 2.0), (parts[1], -1.0)])
     assert found.rows.tolist() == [3.0]
-    sizes, marked, selected = found.inside(np.array([0]))
+    sizes, marked, selected = found.count_in_buckets(np.array([0]))
     assert (sizes.tolist(), marked.tolist(), selected.tolist()) == ([3, 3], [1, 1], [[2, 3]])
     assert replace(found, parts=()).counts.tolist() == [[5.0, -2.0]]
-    assert Tally.sum_of([(parts[0], 1)]) is parts[0]
+    assert Tally.combine([(parts[0], 1)]) is parts[0]

@@ -15,7 +15,7 @@ from selection import examples
 from sfumato._core.arrays import Codes, Counts, Places
 from sfumato._records import certain_bounds
 from sfumato._records.bit_sets import BitWords, pack_bits
-from sfumato._records.bucket_kinds import KeptTally, find_kinds
+from sfumato._records.bucket_kinds import InMemoryTally, find_kinds
 from sfumato._records.tally import Holdings, Tally
 
 VALUES = 3
@@ -26,26 +26,26 @@ SETS = [[0], [1], [0, 2], [0, 1, 2]]
 class Records:
     """Records of buckets, and which of them each condition selects."""
 
-    shown: Codes
+    published_codes: Codes
     selected: npt.NDArray[np.bool_]
     asks: Sequence[Sequence[int]]
 
-    def counts(self, codes: Codes, size: int) -> Counts:
+    def count_codes(self, codes: Codes, size: int) -> Counts:
         return np.array([np.bincount(codes[line], minlength=size) for line in self.selected])
 
-    def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
+    def iter_place_sets(self) -> Iterator[tuple[Places, Sequence[int]]]:
         for places in self.asks:
             yield np.array(places), range(len(self.selected))
 
-    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
+    def iter_bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
         for where in wheres:
             yield [where], pack_bits(np.append(self.selected[where], False)[index])[np.newaxis]
 
-    def among(self, rows: Places, codes: Codes) -> Records:
+    def select(self, rows: Places, codes: Codes) -> Records:
         return Records(codes, self.selected[:, rows], self.asks)
 
-    def counted(self, where: int, size: int) -> Counts:
-        return np.bincount(self.shown[self.selected[where]], minlength=size)
+    def count_condition(self, where: int, size: int) -> Counts:
+        return np.bincount(self.published_codes[self.selected[where]], minlength=size)
 
 
 @st.composite
@@ -73,16 +73,18 @@ def test_bounds_are_those_of_every_bucket_by_itself(
     kinds = find_kinds([lines], VALUES)
     assert kinds is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certain_bounds, "MEMORY", memory)
-        patch.setattr(certain_bounds, "MOST_HELD", most)
-        tally = KeptTally.of(records, kinds)
-        single = np.array([np.bincount(records.shown[line], minlength=len(matrix)) for line in records.selected])
+        patch.setattr(certain_bounds, "MEMORY_BYTES", memory)
+        patch.setattr(certain_bounds, "MOST_MATCHES", most)
+        tally = InMemoryTally.of(records, kinds)
+        single = np.array(
+            [np.bincount(records.published_codes[line], minlength=len(matrix)) for line in records.selected]
+        )
         plain = Tally(single, single.sum(axis=1), None, Holdings(*lines, VALUES))
         some = np.arange(len(single))[::2]
         for wanted in map(np.array, SETS):
-            for found, expected in zip(tally.certain(wanted), plain.certain(wanted), strict=True):
+            for found, expected in zip(tally.find_bounds(wanted), plain.find_bounds(wanted), strict=True):
                 assert found.tolist() == expected.tolist()
-            for found, expected in zip(tally.take(some).certain(wanted), plain.certain(wanted), strict=True):
+            for found, expected in zip(tally.take(some).find_bounds(wanted), plain.find_bounds(wanted), strict=True):
                 assert found.tolist() == expected[some].tolist()
 
 
@@ -92,7 +94,7 @@ def test_bits_are_used_where_they_can_be(monkeypatch: pytest.MonkeyPatch) -> Non
     kinds = find_kinds([(buckets, places, matrix[buckets, places])], VALUES)
     assert kinds is not None
     shown = np.repeat(np.arange(70), 3)
-    tally = KeptTally.of(Records(shown, np.array([shown % 2 == 0]), [[1]]), kinds)
-    monkeypatch.setattr(KeptTally, "inside", None)  # what looks at buckets one by one
-    least, most = tally.certain(np.array([1]))
+    tally = InMemoryTally.of(Records(shown, np.array([shown % 2 == 0]), [[1]]), kinds)
+    monkeypatch.setattr(InMemoryTally, "count_in_buckets", None)  # what looks at buckets one by one
+    least, most = tally.find_bounds(np.array([1]))
     assert (least.tolist(), most.tolist()) == ([35.0], [35.0])

@@ -25,7 +25,7 @@ from sfumato._records.column_codes import (
     encode_values,
     find_smallest_type,
 )
-from sfumato._request.schema import Bins, Merged
+from sfumato._request.schema import MergedValues, Ranges
 from sfumato.errors import SchemaError, SourceError
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -122,7 +122,7 @@ def test_code_type_has_room_for_the_unknown_value(size: int) -> None:
 @given(arrays())
 def test_raw_column_carries_the_values_along(column: pa.Array) -> None:
     raw = RawColumn("x", decode_dictionary(column).type, has_missing=True)
-    assert raw.written(raw.encode(column)).to_pylist() == column.to_pylist()
+    assert raw.to_file_values(raw.encode(column)).to_pylist() == column.to_pylist()
     carried = raw.encode(column).type  # of a whole group there may be more text than a plain string holds
     assert carried == (pa.large_string() if raw.written_type == pa.string() else raw.written_type)
 
@@ -130,16 +130,16 @@ def test_raw_column_carries_the_values_along(column: pa.Array) -> None:
 # ----------------------------------------------------------------------------------------------------------------- bins
 
 
-def slow_bin(value: Any, bins: Bins) -> str | None:
+def slow_bin(value: Any, bins: Ranges) -> str | None:
     """The definition: `[a,b)` for all bins but the last, which is closed; None for the missing value."""
-    pairs = list(itertools.pairwise(bins.values))
+    pairs = list(itertools.pairwise(bins.parsed_edges))
     for label, (low, high), is_last in zip(bins.labels, pairs, [*[False] * (len(pairs) - 1), True], strict=True):
         if low <= value < high or (is_last and value == high):
             return label
     raise LookupError
 
 
-def assert_binned(column: pa.Array, bins: Bins, values: Sequence[Any]) -> None:
+def assert_binned(column: pa.Array, bins: Ranges, values: Sequence[Any]) -> None:
     """Compare with the definition; a column with any value outside is refused as a whole, with their number."""
     outside = 0
     expected = []
@@ -177,7 +177,7 @@ halves = near.map(lambda number: number / 2)
 @example(["0", "9" * 30], [5])
 def test_whole_numbers_are_in_the_bins_that_hold_them(written: list[str], values: list[int | None]) -> None:
     for kind in (pa.int8(), pa.int64()):
-        assert_binned(pa.array(values, type=kind), Bins(tuple(written)), values)
+        assert_binned(pa.array(values, type=kind), Ranges(tuple(written)), values)
 
 
 LARGE = [2**63 - 1, 2**63 - 2, 2**53 + 1, 2**53, 0, -(2**63), 1 - 2**63]
@@ -185,12 +185,12 @@ LARGE = [2**63 - 1, 2**63 - 2, 2**53 + 1, 2**53, 0, -(2**63), 1 - 2**63]
 
 @given(edges(st.sampled_from([*LARGE, 2**63, 2**64, 0.5])), st.lists(st.sampled_from(LARGE), min_size=1))
 def test_large_whole_numbers_are_compared_exactly(written: list[str], values: list[int]) -> None:
-    assert_binned(pa.array(values, type=pa.int64()), Bins(tuple(written)), values)
+    assert_binned(pa.array(values, type=pa.int64()), Ranges(tuple(written)), values)
 
 
 @given(st.lists(st.sampled_from([0, 1, 2**63, 2**64 - 2, 2**64 - 1]), min_size=1))
 def test_unsigned_numbers_are_compared_exactly(values: list[int]) -> None:
-    bins = Bins(("-1", "1", str(2**64 - 1), str(2**65)))
+    bins = Ranges(("-1", "1", str(2**64 - 1), str(2**65)))
     assert_binned(pa.array(values, type=pa.uint64()), bins, values)
 
 
@@ -198,24 +198,24 @@ def test_unsigned_numbers_are_compared_exactly(values: list[int]) -> None:
 @example(["0", "1"], [float("inf")])
 @example(["-inf", "inf"], [float("inf"), float("-inf"), 0.0])
 def test_numbers_are_in_the_bins_that_hold_them(written: list[str], values: list[float | None]) -> None:
-    assert_binned(pa.array(values, type=pa.float64()), Bins(tuple(written)), values)
+    assert_binned(pa.array(values, type=pa.float64()), Ranges(tuple(written)), values)
 
 
 def test_single_precision_numbers_are_compared_as_what_they_are() -> None:
     column = pa.array([0.1, 0.7], type=pa.float32())
-    assert_binned(column, Bins(("0", "0.1", "0.7", "1")), column.to_pylist())
-    assert_binned(column[:1], Bins(("0", "0.1")), column[:1].to_pylist())  # a little above one tenth: outside
+    assert_binned(column, Ranges(("0", "0.1", "0.7", "1")), column.to_pylist())
+    assert_binned(column[:1], Ranges(("0", "0.1")), column[:1].to_pylist())  # a little above one tenth: outside
 
 
 def test_not_a_number_is_in_no_bin_and_not_outside() -> None:
-    assert assign_bins(pa.array([float("nan"), 0.5]), Bins(("0", "1")), "x").to_pylist() == [None, "[0,1]"]
+    assert assign_bins(pa.array([float("nan"), 0.5]), Ranges(("0", "1")), "x").to_pylist() == [None, "[0,1]"]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-12, 12).map(lambda tenths: Decimal(tenths) / 10))))
 @example([Decimal("0.3"), Decimal("0.1")])
 def test_decimals_are_compared_exactly(values: list[Decimal | None]) -> None:
     # 0.3 as a float is below three tenths, so floats would put it outside.
-    bins = Bins(("-1.2", "0.1", "0.3", "1.2"))
+    bins = Ranges(("-1.2", "0.1", "0.3", "1.2"))
     places = [None if value is None else min(sum(value >= Decimal(edge) for edge in bins.edges), 3) for value in values]
     expected = [None if place is None else bins.labels[place - 1] for place in places]
     assert assign_bins(pa.array(values, type=pa.decimal128(4, 2)), bins, "x").to_pylist() == expected
@@ -229,26 +229,26 @@ MOMENTS = st.datetimes(datetime.datetime(2023, 12, 31, 23), datetime.datetime(20
 @example(["0001-01-01", "9999-12-31"], [datetime.date.max, datetime.date.min])
 def test_dates_are_in_the_bins_that_hold_them(written: list[str], values: list[datetime.date | None]) -> None:
     for kind in (pa.date32(), pa.date64()):
-        assert_binned(pa.array(values, type=kind), Bins(tuple(written)), values)
+        assert_binned(pa.array(values, type=kind), Ranges(tuple(written)), values)
 
 
 @given(edges(MOMENTS.map(lambda moment: moment.isoformat())), st.lists(st.one_of(st.none(), MOMENTS)))
 def test_times_are_in_the_bins_that_hold_them(written: list[str], values: list[datetime.datetime | None]) -> None:
     for unit in ("us", "ns"):
-        assert_binned(pa.array(values, type=pa.timestamp(unit)), Bins(tuple(written)), values)
+        assert_binned(pa.array(values, type=pa.timestamp(unit)), Ranges(tuple(written)), values)
 
 
 @given(edges(MOMENTS.map(lambda moment: moment.isoformat())), st.lists(MOMENTS))
 def test_coarse_times_are_compared_with_finer_edges(written: list[str], values: list[datetime.datetime]) -> None:
     whole = [value.replace(microsecond=0) for value in values]
-    assert_binned(pa.array(whole, type=pa.timestamp("s")), Bins(tuple(written)), whole)
+    assert_binned(pa.array(whole, type=pa.timestamp("s")), Ranges(tuple(written)), whole)
 
 
 def test_dates_are_edges_of_times_and_times_of_dates() -> None:
     noon = datetime.datetime(2024, 1, 1, 12)
-    bins = Bins(("2024-01-01", "2024-01-02", "2024-01-03"))
+    bins = Ranges(("2024-01-01", "2024-01-02", "2024-01-03"))
     assert assign_bins(pa.array([noon], type=pa.timestamp("ms")), bins, "x").to_pylist() == ["[2024-01-01,2024-01-02)"]
-    bins = Bins(("2024-01-01T12:00", "2024-01-02T12:00"))
+    bins = Ranges(("2024-01-01T12:00", "2024-01-02T12:00"))
     assert assign_bins(pa.array([datetime.date(2024, 1, 2)]), bins, "x").to_pylist() == [bins.labels[0]]
     with pytest.raises(SchemaError, match="outside its bins"):
         assign_bins(pa.array([datetime.date(2024, 1, 1)]), bins, "x")
@@ -256,13 +256,13 @@ def test_dates_are_edges_of_times_and_times_of_dates() -> None:
 
 def test_times_with_an_offset_are_compared_as_moments() -> None:
     column = pa.array([datetime.datetime(2024, 1, 1, 12, tzinfo=datetime.UTC)], type=pa.timestamp("us", "Asia/Tokyo"))
-    bins = Bins(("2024-01-01T00:00+00:00", "2024-01-01T14:00+02:00", "2024-01-02T00:00+00:00"))
+    bins = Ranges(("2024-01-01T00:00+00:00", "2024-01-01T14:00+02:00", "2024-01-02T00:00+00:00"))
     assert assign_bins(column, bins, "x").to_pylist() == [bins.labels[1]]
 
 
 def test_nanoseconds_reach_into_bins_beyond_their_years() -> None:
     column = pa.array([datetime.datetime(2024, 1, 1)], type=pa.timestamp("ns"))
-    bins = Bins(("0001-01-01", "2024-01-01", "2500-01-01", "9999-12-31"))
+    bins = Ranges(("0001-01-01", "2024-01-01", "2500-01-01", "9999-12-31"))
     assert assign_bins(column, bins, "x").to_pylist() == ["[2024-01-01,2500-01-01)"]
 
 
@@ -280,7 +280,7 @@ def test_nanoseconds_reach_into_bins_beyond_their_years() -> None:
 )
 def test_bins_of_another_kind_are_refused_by_the_type(column: pa.Array, text: str) -> None:
     with pytest.raises(SchemaError, match=r"the bins of 'x' do not fit a column of type .* bins are for numbers or"):
-        assign_bins(column, Bins.parse(text), "x")
+        assign_bins(column, Ranges.parse(text), "x")
 
 
 # -------------------------------------------------------------------------------------------------------------- merging
@@ -301,11 +301,16 @@ def test_merged_values_are_published_as_one(
     kind: pa.DataType, values: set[str | None], label: str | None, expected: list[str | None]
 ) -> None:
     column = pa.array(["a", "b", None, "a", "c"]).cast(kind)
-    assert merge_values(column, Merged(frozenset(values), label)).to_pylist() == expected
+    assert merge_values(column, MergedValues(frozenset(values), label)).to_pylist() == expected
 
 
 def test_numbers_can_be_left_blank() -> None:
-    assert merge_values(pa.array([1, 2, None, 3]), Merged(frozenset({2, 3}), None)).to_pylist() == [1, None, None, None]
+    assert merge_values(pa.array([1, 2, None, 3]), MergedValues(frozenset({2, 3}), None)).to_pylist() == [
+        1,
+        None,
+        None,
+        None,
+    ]
 
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=8)

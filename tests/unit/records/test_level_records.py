@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from selection import examples
 from sfumato._records import Naming
-from sfumato._records.level_records import LeveledSets
+from sfumato._records.level_records import LevelSetEncoding
 from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato.errors import ReleaseFormatError
 
 GROUPS = ((0, 1, 2, 3, 4, 5, 6, 7, 8), (0, 1, 1, 2, 0, 2, 2, 3, 3), (0, 0, 0, 1, 0, 1, 1, 0, 0))
-SHOWN = LeveledSets(9, False, ("code", "block", "part"), GROUPS, (3, 2, 1))
+SHOWN = LevelSetEncoding(9, False, ("code", "block", "part"), GROUPS, (3, 2, 1))
 NAMING = Naming(("disease",), tuple(f"v{place}" for place in range(9)), ("string",), "disease_level")
 WIDTH = 10 + 5 + 3
 
@@ -29,7 +29,7 @@ records = st.lists(
     st.sampled_from(
         [
             (level, chosen)
-            for level, members in enumerate(SHOWN.members)
+            for level, members in enumerate(SHOWN.set_sizes)
             for chosen in combinations(range(max(GROUPS[level]) + 1), members)
         ]
     ),
@@ -60,11 +60,11 @@ def expected(given: Sequence[Record]) -> list[list[int]]:
 def test_records_are_read_as_the_groups_of_their_level(given: list[Record]) -> None:
     levels, held = columns(given)
     assert SHOWN.width == WIDTH
-    assert SHOWN.entries(levels, held).tolist() == expected(given)
-    batch = pa.RecordBatch.from_arrays([held, levels.dictionary_encode()], names=list(SHOWN.names(NAMING)))
-    assert SHOWN.reader(NAMING)(batch).tolist() == expected(given)
+    assert SHOWN.decode_records(levels, held).tolist() == expected(given)
+    batch = pa.RecordBatch.from_arrays([held, levels.dictionary_encode()], names=list(SHOWN.list_column_names(NAMING)))
+    assert SHOWN.make_reader(NAMING)(batch).tolist() == expected(given)
     both = pa.StructArray.from_arrays([levels, held], names=["level", "held"])
-    assert SHOWN.membership(both, NAMING.part(0)).tolist() == expected(given)
+    assert SHOWN.decode_column(both, NAMING.make_part_domain(0)).tolist() == expected(given)
 
 
 @given(st.sets(st.integers(0, 8), min_size=1))
@@ -74,7 +74,7 @@ def test_what_is_needed_is_all_that_is_near_of_kin(places: set[int]) -> None:
     kin = [place for place in range(9) if GROUPS[2][place] in top]
     starts = [0, 10, 15]
     wanted = {start + each[place] for start, each in zip(starts, GROUPS, strict=True) for place in kin}
-    assert set(SHOWN.needed(sorted(places))) == wanted | {9, 14, 17}
+    assert set(SHOWN.list_needed_members(sorted(places))) == wanted | {9, 14, 17}
 
 
 def bits(*places: int) -> bytes:
@@ -105,10 +105,10 @@ def bits(*places: int) -> bytes:
 def test_what_no_record_of_its_level_can_hold_is_refused(level: object, held: bytes | None) -> None:
     kind = pa.binary(1 if held is not None and len(held) == 1 else 2)
     with pytest.raises(ReleaseFormatError, match=r"^the release holds sets that are not of its domain"):
-        SHOWN.entries(pa.array([level]), pa.array([held], kind))
+        SHOWN.decode_records(pa.array([level]), pa.array([held], kind))
 
 
 def test_the_column_of_levels_is_named_after_what_is_sensitive() -> None:
-    assert SHOWN.cell_name("disease") == "disease_level"
-    assert SHOWN.names(NAMING) == ("disease", "disease_level")
-    assert "`disease_level`" in SHOWN.words("The column is protected", NAMING)
+    assert SHOWN.name_cell_column("disease") == "disease_level"
+    assert SHOWN.list_column_names(NAMING) == ("disease", "disease_level")
+    assert "`disease_level`" in SHOWN.describe("The column is protected", NAMING)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato._core.cell_values import Value
-from sfumato._records import DATA
-from sfumato._records.column_codes import CodedColumn, Sensitive
-from sfumato._records.member_columns import MOST_COLUMNS, MemberColumns, make_member_names
+from sfumato._records import DATA_FILE
+from sfumato._records.column_codes import CodedColumn, SensitiveColumns
+from sfumato._records.member_columns import MOST_COLUMNS, MemberColumnEncoding, make_member_names
 from sfumato._release.manifest import WEIGHTS
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.mechanisms._subset_selection import subset
@@ -82,8 +82,8 @@ def test_names_are_all_different_and_plain_whatever_the_values_are(domain: list[
 
 
 def test_columns_say_what_the_bits_say(releases: dict[Form, Release]) -> None:
-    bits, columns = (pq.read_table(releases[form].folder / DATA) for form in (Form.BITS, Form.COLUMNS))
-    names = releases[Form.COLUMNS].manifest.shown_names
+    bits, columns = (pq.read_table(releases[form].folder / DATA_FILE) for form in (Form.BITS, Form.COLUMNS))
+    names = releases[Form.COLUMNS].manifest.protected_columns
     packed = np.frombuffer(b"".join(bits.column("disease").to_pylist()), dtype=np.uint8).reshape(len(bits), -1)
     assert columns.schema.names == ["sex", *names]
     assert {columns.schema.field(name).type for name in names} == {pa.bool_()}
@@ -102,7 +102,7 @@ def test_a_column_that_has_the_name_already_is_named(name: str, tmp_path: Path) 
 def test_too_many_columns_are_refused() -> None:
     column = CodedColumn("disease", pa.array([f"value {number}" for number in range(MOST_COLUMNS + 1)]), False)
     with pytest.raises(SpecError, match=r"^sets of 1,025 values would take as many columns; write them as bits"):
-        MemberColumns(MOST_COLUMNS + 1, False, 100).check(Sensitive.of_column(column))
+        MemberColumnEncoding(MOST_COLUMNS + 1, False, 100).check(SensitiveColumns.of_column(column))
 
 
 # --------------------------------------------------------------------------------------------------------------- asking
@@ -148,21 +148,21 @@ def test_weights_of_records_are_those_of_the_bits(releases: dict[Form, Release])
 @pytest.mark.parametrize("column", [pa.array([True] * 400), pa.array([1] * 400)], ids=["may be missing", "numbers"])
 def test_columns_of_another_kind_are_refused(tmp_path: Path, column: pa.Array) -> None:
     release = published(Form.COLUMNS, tmp_path / "release")
-    name = release.manifest.shown_names[0]
-    rewrite(release.folder, DATA, lambda table: table.set_column(table.schema.names.index(name), name, column))
+    name = release.manifest.protected_columns[0]
+    rewrite(release.folder, DATA_FILE, lambda table: table.set_column(table.schema.names.index(name), name, column))
     with pytest.raises(ReleaseFormatError):
         Release.open(release.folder)
 
 
 def test_sets_of_another_size_are_noticed(tmp_path: Path) -> None:
     release = published(Form.COLUMNS, tmp_path / "release")
-    name = release.manifest.shown_names[0]
-    rewrite(release.folder, DATA, lambda table: with_column(table, name, [True] * len(table)))
+    name = release.manifest.protected_columns[0]
+    rewrite(release.folder, DATA_FILE, lambda table: with_column(table, name, [True] * len(table)))
     assert failed(release.folder) == ["domain", "fitness"]
 
 
 def test_a_weight_of_another_column_is_noticed(tmp_path: Path) -> None:
     release = published(Form.COLUMNS, tmp_path / "release")
-    names = list(release.manifest.shown_names)
+    names = list(release.manifest.protected_columns)
     rewrite(release.folder, WEIGHTS, lambda table: with_column(table, "column", [*names[1:], names[0]]))
     assert failed(release.folder) == ["weights", "fitness"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._records.set_records import Sets, convert_bits_to_arrow
+from sfumato._records.set_records import SetEncoding, convert_bits_to_arrow
 from sfumato.errors import ReleaseFormatError
 
 Members = list[frozenset[int]]
@@ -52,7 +52,7 @@ def _expected(groups: Sequence[int], sets: Sequence[frozenset[int]], count: int,
 
 def _counts(batches: Sequence[pa.RecordBatch], groups: int, size: int, *, as_list: bool) -> Any:
     """How many sets of each group hold each value; the sets themselves are counted beside."""
-    sums, rows = Sets(size, as_list).summed(batches, (groups, 1), _domain(size))
+    sums, rows = SetEncoding(size, as_list).sum_members(batches, (groups, 1), _domain(size))
     numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
     assert sums.shape == (groups, 1, size)
     expected = [numbers.count(group) for group in range(groups)] if groups > 1 else [len(numbers)]
@@ -101,7 +101,7 @@ def test_weights_are_added_up_over_the_sets_that_hold_a_value(
     weights = [data.draw(st.integers(-8, 8)) / 4 for _ in numbers]
     batch = _batch(numbers, _column(sets, size, as_list=as_list))
     batch = batch.append_column("weight", pa.array(weights, type=pa.float64()))
-    sums, rows = Sets(size, as_list).summed([batch], (groups, 2), _domain(size))
+    sums, rows = SetEncoding(size, as_list).sum_members([batch], (groups, 2), _domain(size))
     assert sums[:, 0].tolist() == _expected(numbers, sets, groups, size)
     for group in range(groups):
         mine = [(each, weight) for number, each, weight in zip(numbers, sets, weights, strict=True) if number == group]
@@ -125,7 +125,7 @@ def test_the_first_value_is_the_highest_bit_of_the_first_byte(as_list: bool) -> 
         if as_list
         else convert_bits_to_arrow(np.array([[0b1000_0000, 0], [0, 0b1000_0000]], dtype=np.uint8))
     )
-    found = Sets(9, as_list).membership(column, _domain(9))
+    found = SetEncoding(9, as_list).decode_column(column, _domain(9))
     assert found.tolist() == [[1, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1]]
 
 
@@ -158,13 +158,13 @@ def test_members_of_every_type_are_found_in_the_domain(values: list[Any]) -> Non
     """A missing value can be a value of the domain, and then a member."""
     domain = pa.array(values)
     column = pa.array([values[:2], values[2:], [], values], type=pa.list_(domain.type))
-    found = Sets(3, True).membership(column, domain)
+    found = SetEncoding(3, True).decode_column(column, domain)
     assert found.tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 0], [1, 1, 1]]
 
 
 def test_a_member_twice_is_one_member() -> None:
     column = pa.array([["value 1", "value 1"]])
-    assert Sets(2, True).membership(column, _domain(2)).tolist() == [[0, 1]]
+    assert SetEncoding(2, True).decode_column(column, _domain(2)).tolist() == [[0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -194,14 +194,14 @@ def test_a_member_twice_is_one_member() -> None:
 )
 def test_sets_that_are_not_of_the_domain_are_refused(column: pa.Array, as_list: bool) -> None:
     with pytest.raises(ReleaseFormatError, match="sets that are not of its domain"):
-        Sets(2, as_list).membership(column, _domain(2))
+        SetEncoding(2, as_list).decode_column(column, _domain(2))
 
 
 @both_forms
 @pytest.mark.parametrize("size", [1, 64, 130])
 def test_no_sets_have_no_sizes(as_list: bool, size: int) -> None:
     batch = pa.RecordBatch.from_arrays([_column([], size, as_list=as_list)], names=["members"])
-    found, has_stray = Sets(size, as_list).sizes(batch, _domain(size))
+    found, has_stray = SetEncoding(size, as_list).count_members(batch, _domain(size))
     assert (found.tolist(), has_stray) == ([], False)
 
 
@@ -210,6 +210,6 @@ def test_no_sets_have_no_sizes(as_list: bool, size: int) -> None:
 def test_sizes_of_sets_are_counted_in_domains_of_any_size(as_list: bool, data: st.DataObject, size: int) -> None:
     sets = data.draw(st.lists(st.frozensets(st.integers(0, size - 1)), max_size=10))
     batch = pa.RecordBatch.from_arrays([_column(sets, size, as_list=as_list)], names=["members"])
-    found, has_stray = Sets(size, as_list).sizes(batch, _domain(size))
+    found, has_stray = SetEncoding(size, as_list).count_members(batch, _domain(size))
     assert found.tolist() == [len(each) for each in sets]
     assert not has_stray

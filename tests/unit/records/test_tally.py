@@ -24,10 +24,10 @@ def test_a_tally_of_one_has_one_line_and_the_rows_it_is_given() -> None:
 def test_lines_are_taken_with_all_that_is_beside_them() -> None:
     whole = Tally.of_symbols(np.array([9, 9]))
     holdings = Holdings(np.array([0, 1]), np.array([0, 1]), np.array([9, 9]), 2)
-    tally = Tally.of_symbols(np.array([[1, 2], [3, 4], [5, 6]])).beside(whole, holdings)
+    tally = Tally.of_symbols(np.array([[1, 2], [3, 4], [5, 6]])).attach_context(whole, holdings)
     taken = tally.take(np.array([2, 0]))
     assert (taken.counts.tolist(), taken.rows.tolist()) == ([[5, 6], [1, 2]], [11, 3])
-    assert taken.whole is whole
+    assert taken.release_tally is whole
     assert taken.holdings is holdings
 
 
@@ -35,8 +35,8 @@ def test_only_the_buckets_that_hold_a_wanted_value_are_looked_at() -> None:
     """Three buckets of 3, 2 and 4 records; the second holds neither of the wanted values."""
     lines = np.array([[0, 0, 2], [0, 1, 1], [1, 1, 2], [2, 2, 1], [2, 1, 3]])
     holdings = Holdings(*lines.T, 3)
-    tally = Tally.of_symbols(np.array([[1, 2, 3], [0, 1, 4]])).beside(None, holdings)
-    sizes, marked, selected = tally.inside(np.array([0, 2]))
+    tally = Tally.of_symbols(np.array([[1, 2, 3], [0, 1, 4]])).attach_context(None, holdings)
+    sizes, marked, selected = tally.count_in_buckets(np.array([0, 2]))
     assert (sizes.tolist(), marked.tolist()) == ([3, 4], [2, 1])
     assert selected.tolist() == [[1, 3], [0, 4]]
 
@@ -79,19 +79,19 @@ def test_moments_of_one_number_have_one_line() -> None:
 
 def test_joined_moments_keep_their_order_and_their_notes() -> None:
     one, other = Moments.of(1.0, 2.0, 0.0, 10), Moments.of(3.0, 4.0, 0.5, 20, 2, "beware")
-    both = Moments.joined([one, Moments.exact(np.array([7.0])), other])
+    both = Moments.concatenate([one, Moments.exact(np.array([7.0])), other])
     assert both.value.tolist() == [1, 7, 3]
     assert (both.most.tolist(), both.least.tolist()) == ([10, 7, 20], [0, 7, 2])
-    assert list(both.noted) == [None, None, "beware"]
+    assert list(both.all_notes) == [None, None, "beware"]
     assert both.take(np.array([2])).note == "beware"
     assert both.take(np.array([0])).note is None
-    assert len(Moments.joined([])) == 0
-    assert not Moments.joined([one, one]).notes
+    assert len(Moments.concatenate([])) == 0
+    assert not Moments.concatenate([one, one]).notes
 
 
 def test_what_has_no_error_and_one_possible_value_is_certain() -> None:
     numbers = [Moments.exact(np.array([3.0])), Moments.of(3.0, 0.0, 0.0, 10), Moments.of(3.0, None, 0.0, 3, 3)]
-    assert Moments.joined(numbers).is_certain.tolist() == [True, False, False]
+    assert Moments.concatenate(numbers).is_certain.tolist() == [True, False, False]
 
 
 # ------------------------------------------------------------------------------------------------------------ numbering

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from releases import SENSITIVE, WAYS, accepting, edit_manifest, known_key, people, read_json
 from sfumato import Release, Request, Schema, publish, verify
 from sfumato._engines import shuffle
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._release.csv_copies import convert_to_texts, write_copy
 from sfumato._release.manifest import MANIFEST
 from sfumato._verify.file_checks import verify_folder
@@ -41,7 +41,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def failed(folder: Path) -> list[str]:
-    return [check.name for check in verify_folder(folder).checks if not check.passed]
+    return [check.name for check in verify_folder(folder).checks if not check.has_passed]
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_sets_are_lists_of_values(form: str, tmp_path: Path) -> None:
     options = {"options": {"subset": subset.Options(form=subset.Form(form))}}
     release = with_csv("subset", people(200), tmp_path / "release", **options)
     held = [json.loads(row[SENSITIVE]) for row in rows_of(release.folder / "data.csv")]
-    shown = release.manifest.shown.reader(release.manifest.naming)
+    shown = release.manifest.encoding.make_reader(release.manifest.naming)
     table = pq.read_table(release.folder / "data.parquet").combine_chunks().to_batches()[0]
     expected = [[release.manifest.domain[place] for place in row.nonzero()[0]] for row in shown(table)]
     assert list(map(sorted, held)) == list(map(sorted, expected))
@@ -83,8 +83,8 @@ def test_sets_are_lists_of_values(form: str, tmp_path: Path) -> None:
 def test_records_in_several_files_have_one_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "FILE_ROWS", 40)
     release = with_csv("uniform", people(200), tmp_path / "release")
-    records = pa.concat_tables([pq.read_table(path) for path in release.manifest.paths(release.folder)])
-    assert len(release.manifest.records) == 5
+    records = pa.concat_tables([pq.read_table(path) for path in release.manifest.list_data_paths(release.folder)])
+    assert len(release.manifest.data_files) == 5
     assert (
         pa_csv.read_csv(release.folder / "data.csv").select(["sex"]).to_pydict() == records.select(["sex"]).to_pydict()
     )
@@ -98,7 +98,7 @@ def test_release_answers_the_same_packed_and_with_copies(tmp_path: Path) -> None
     assert packed.count("flu") == release.count("flu")
     assert (packed.folder / "data.csv").read_bytes() == (release.folder / "data.csv").read_bytes()
     assert not [
-        check for check in verify(tmp_path / "release.zip").checks if not check.passed and check.name != "fitness"
+        check for check in verify(tmp_path / "release.zip").checks if not check.has_passed and check.name != "fitness"
     ]
 
 
@@ -153,7 +153,7 @@ def test_release_with_copies_is_replaced_by_force(folder: Path) -> None:
 def test_texts_are_read_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, texts: list[str | None]) -> None:
     folder = tmp_path_factory.mktemp("copy")
     pq.write_table(pa.table({"x": pa.array(texts, pa.string()), "n": range(len(texts))}), folder / "t.parquet")
-    write_copy((folder / "t.parquet",), folder / "t.csv", Values(1), None)  # type: ignore[arg-type]
+    write_copy((folder / "t.parquet",), folder / "t.csv", ValueEncoding(1), None)  # type: ignore[arg-type]
     with (folder / "t.csv").open(newline="", encoding="utf-8") as file:
         assert [row["x"] for row in csv.DictReader(file)] == [text or "" for text in texts]
     kinds = pa_csv.ConvertOptions(
@@ -185,9 +185,9 @@ def test_every_value_has_one_spelling(values: pa.Array, texts: list[str | None])
 def test_only_texts_that_need_them_are_in_quotes_and_no_row_is_lost(tmp_path: Path) -> None:
     table = {"a,b": ["x", 'say "x"', "", None, "two\nlines"], "n": [1, 2, 3, None, 5]}
     pq.write_table(pa.table(table), tmp_path / "t.parquet")
-    write_copy((tmp_path / "t.parquet",), tmp_path / "t.csv", Values(1), None)  # type: ignore[arg-type]
+    write_copy((tmp_path / "t.parquet",), tmp_path / "t.csv", ValueEncoding(1), None)  # type: ignore[arg-type]
     expected = '"a,b",n\nx,1\n"say ""x""",2\n"",3\n,\n"two\nlines",5\n'
     assert (tmp_path / "t.csv").read_text() == expected
     pq.write_table(pa.table({"x": ["a", None]}), tmp_path / "t.parquet")
-    write_copy((tmp_path / "t.parquet",), tmp_path / "t.csv", Values(1), None)  # type: ignore[arg-type]
+    write_copy((tmp_path / "t.parquet",), tmp_path / "t.csv", ValueEncoding(1), None)  # type: ignore[arg-type]
     assert (tmp_path / "t.csv").read_text() == 'x\na\n""\n'

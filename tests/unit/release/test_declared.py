@@ -103,11 +103,11 @@ def told(made: Publication) -> dict[str, Any]:
     release, manifest = made.release, made.release.manifest
     found: dict[str, Any] = {path.name: path.read_bytes() for path in sorted(release.folder.iterdir())}
     found[MANIFEST] = re.sub(rb"[0-9a-f]{64}", b"digest", found[MANIFEST])
-    with pq.ParquetFile(release.folder / manifest.data) as file:
-        public = file.read(columns=list(manifest.public)).to_pylist()
+    with pq.ParquetFile(release.folder / manifest.data_file) as file:
+        public = file.read(columns=list(manifest.public_columns)).to_pylist()
         columns = [str(file.schema.column(number)) for number in range(len(file.schema.names))]
         described = (columns, str(file.schema_arrow), file.metadata.metadata, file.metadata.created_by)
-        found[manifest.data] = (described, file.num_row_groups, public)
+        found[manifest.data_file] = (described, file.num_row_groups, public)
     return found
 
 
@@ -169,9 +169,9 @@ def test_type_is_that_of_the_domain_and_the_original_is_read_by_it(name: str, so
         table, schema=schema, spec=BOUND, mechanism="uniform", accept_telling=("sex",)
     )  # it repeats as the codes do
     made = publish(request, tmp_path / "release")
-    assert made.release.manifest.types == (domain.type,)
+    assert made.release.manifest.sensitive_types == (domain.type,)
     assert made.release.manifest.domain == domain.values
-    assert verify(tmp_path / "release", table).passed
+    assert verify(tmp_path / "release", table).has_passed
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_type_is_that_of_the_domain_and_the_original_is_read_by_it(name: str, so
 @pytest.mark.parametrize(
     ("schema", "other"),
     [
-        (Schema.of("code", bins={"code": "0,100,300,500"}), "42.5"),
+        (Schema.of("code", ranges={"code": "0,100,300,500"}), "42.5"),
         (Schema.of(compound=("age", "code"), domains={"code": ("250", "042", None), "age": ("0", "1", "2")}), "042"),
     ],
     ids=["bins", "compound"],
@@ -202,7 +202,7 @@ def test_integers_are_texts_on_request(tmp_path: Path) -> None:
         tmp_path / "release",
     )
     assert made.release.manifest.domain == ("1", "2", "3")
-    assert verify(tmp_path / "release", table).passed
+    assert verify(tmp_path / "release", table).has_passed
 
 
 def test_public_column_with_a_domain_has_its_type_too(tmp_path: Path) -> None:
@@ -210,5 +210,5 @@ def test_public_column_with_a_domain_has_its_type_too(tmp_path: Path) -> None:
     schema = Schema.of("code", domains={"code": ("a", "b"), "ward": ("07", "7", "8")})
     request = Request(tmp_path / "people.csv", schema=schema, spec=BOUND, mechanism="uniform", accept_telling=("ward",))
     made = publish(request, tmp_path / "release")
-    assert made.release.manifest.field("ward").type == "string"
-    assert verify(tmp_path / "release", tmp_path / "people.csv").passed
+    assert made.release.manifest.get_field("ward").type == "string"
+    assert verify(tmp_path / "release", tmp_path / "people.csv").has_passed

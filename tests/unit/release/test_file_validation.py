@@ -29,8 +29,8 @@ from releases import WAYS, edit_manifest, people, published_by, read_json
 from selection import examples
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.release import Release
-from sfumato._records import DATA
-from sfumato._records.bucket_records import ASSIGNED, BUCKET_CONTENTS
+from sfumato._records import DATA_FILE
+from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS
 from sfumato._release import file_validation as sizes
 from sfumato._release.manifest import MANIFEST, README, WEIGHTS
 from sfumato._release.release_folder import pack, unpack
@@ -68,7 +68,7 @@ def refused(folder: Path, words: str) -> None:
 # ---------------------------------------------------------------------------------------------------------------- links
 
 
-@pytest.mark.parametrize("name", [MANIFEST, DATA, WEIGHTS, README])
+@pytest.mark.parametrize("name", [MANIFEST, DATA_FILE, WEIGHTS, README])
 def test_link_to_a_file_outside_is_refused(folder: Path, name: str) -> None:
     (folder / name).rename(folder.parent / name)
     (folder / name).symlink_to(folder.parent / name)
@@ -76,13 +76,13 @@ def test_link_to_a_file_outside_is_refused(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/etc/passwd", "../../nowhere", "datapackage.json"])
-@pytest.mark.parametrize("name", [MANIFEST, DATA])
+@pytest.mark.parametrize("name", [MANIFEST, DATA_FILE])
 def test_link_to_anything_else_is_refused(folder: Path, name: str, target: str) -> None:
     if target == name:
         target = f"./{name}"  # a link to itself
     (folder / name).unlink()
     (folder / name).symlink_to(target)
-    if (name, target) == (DATA, MANIFEST):
+    if (name, target) == (DATA_FILE, MANIFEST):
         with pytest.raises(ReleaseFormatError, match="cannot be read"):
             Release.open(folder).count("flu")
     else:
@@ -90,13 +90,13 @@ def test_link_to_anything_else_is_refused(folder: Path, name: str, target: str) 
 
 
 def test_links_inside_and_to_the_whole_are_followed(folder: Path) -> None:
-    (folder / DATA).rename(folder / "kept")
-    (folder / DATA).symlink_to("kept")
+    (folder / DATA_FILE).rename(folder / "kept")
+    (folder / DATA_FILE).symlink_to("kept")
     (folder.parent / "other").symlink_to(folder)
     assert Release.open(folder.parent / "other").rows == ROWS
 
 
-@pytest.mark.parametrize("name", [MANIFEST, DATA])
+@pytest.mark.parametrize("name", [MANIFEST, DATA_FILE])
 def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
     (folder / name).unlink()
     os.mkfifo(folder / name)
@@ -110,7 +110,7 @@ def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
 )
 @pytest.mark.parametrize("number", [0, -1])
 def test_path_that_is_no_file_of_a_release_is_refused(folder: Path, path: Any, number: int) -> None:
-    shutil.copy(folder / DATA, folder.parent / DATA)
+    shutil.copy(folder / DATA_FILE, folder.parent / DATA_FILE)
     edit_manifest(folder, lambda written: written["resources"][number].update(path=path))
     refused(folder, rf"^{MANIFEST} speaks of .*, which is not a file of a release; get the release again")
 
@@ -126,7 +126,7 @@ def test_file_that_is_listed_beside_those_of_the_release_is_refused(folder: Path
 def archived(made: Path, path: Path, change: Callable[[zipfile.ZipFile], Any], leave_out: str = "") -> Path:
     """The release in one file, with something else in it."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name in (MANIFEST, DATA, WEIGHTS, README):
+        for name in (MANIFEST, DATA_FILE, WEIGHTS, README):
             if name != leave_out:
                 archive.write(made / name, name)
         change(archive)
@@ -144,7 +144,7 @@ def _link(archive: zipfile.ZipFile) -> None:
     "change",
     [
         lambda archive: archive.writestr(README, "twice"),
-        lambda archive: archive.writestr(DATA, "twice"),
+        lambda archive: archive.writestr(DATA_FILE, "twice"),
         lambda archive: archive.writestr("../data.parquet", "x"),
         lambda archive: archive.writestr("/tmp/data.parquet", "x"),
         lambda archive: archive.writestr("./data.parquet", "x"),
@@ -291,13 +291,13 @@ def test_number_is_written_as_footers_are(tmp_path: Path) -> None:
     ],
 )
 def test_table_that_claims_too_many_records_is_refused(folder: Path, claimed: int, words: str) -> None:
-    claiming(folder / DATA, ROWS, claimed)
+    claiming(folder / DATA_FILE, ROWS, claimed)
     edit_manifest(folder)
     refused(folder, words)
 
 
 def test_table_that_has_other_records_than_it_says_is_refused(folder: Path) -> None:
-    claiming(folder / DATA, ROWS, ROWS + 1, times=1)
+    claiming(folder / DATA_FILE, ROWS, ROWS + 1, times=1)
     edit_manifest(folder)
     refused(folder, r"^data\.parquet does not have as many records as it says")
 
@@ -305,33 +305,33 @@ def test_table_that_has_other_records_than_it_says_is_refused(folder: Path) -> N
 @pytest.mark.slow
 def test_table_of_one_record_repeated_is_refused(folder: Path) -> None:
     rows = 5_000_000
-    repeated(folder / DATA, rows)
-    assert (folder / DATA).stat().st_size < rows // sizes.MOST_ROWS_PER_BYTE
+    repeated(folder / DATA_FILE, rows)
+    assert (folder / DATA_FILE).stat().st_size < rows // sizes.MOST_ROWS_PER_BYTE
     edit_manifest(folder)
     refused(folder, r"^data\.parquet claims to have 5,000,000 records in [\d,]+ bytes, which is absurd")
 
 
 @pytest.mark.slow
 def test_table_of_too_many_columns_is_refused(folder: Path) -> None:
-    table = pq.read_table(folder / DATA)
+    table = pq.read_table(folder / DATA_FILE)
     wide = {f"c{each}": table.column("sex") for each in range(sizes.MOST_COLUMNS)}
-    rewrite(folder / DATA, pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **wide}))
+    rewrite(folder / DATA_FILE, pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **wide}))
     edit_manifest(folder)
     refused(folder, r"^data\.parquet has 10,003 columns, and no release has that many")
 
 
 def test_text_that_swells_is_refused(folder: Path) -> None:
     """One long text that every record has, in a dictionary: together they would be a thousand million bytes."""
-    table = pq.read_table(folder / DATA)
+    table = pq.read_table(folder / DATA_FILE)
     text = pa.DictionaryArray.from_arrays(np.zeros(ROWS, dtype=np.int8), pa.array(["x" * 10_000_000]))
-    rewrite(folder / DATA, table.set_column(table.column_names.index("sex"), "sex", text))
+    rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("sex"), "sex", text))
     edit_manifest(folder)
     refused(folder, r"^data\.parquet would swell from [\d,]+ to [\d,]+ bytes, which is absurd")
 
 
 def test_part_that_claims_to_swell_is_refused(folder: Path) -> None:
-    whole = pq.read_metadata(folder / DATA).row_group(0)
-    claiming(folder / DATA, whole.total_byte_size, 1 << 50)
+    whole = pq.read_metadata(folder / DATA_FILE).row_group(0)
+    claiming(folder / DATA_FILE, whole.total_byte_size, 1 << 50)
     edit_manifest(folder)
     refused(folder, r"^data\.parquet would swell from")
 
@@ -354,7 +354,7 @@ def test_more_lines_of_buckets_than_records_are_refused(made: dict[str, Path], d
 
 def test_lines_of_buckets_that_take_no_space_are_refused(made: dict[str, Path], desk: Path) -> None:
     folder = Path(shutil.copytree(made["buckets"], desk / "release"))
-    for name in (ASSIGNED, BUCKET_CONTENTS):
+    for name in (BUCKET_RECORDS, BUCKET_CONTENTS):
         repeated(folder / name, sizes.FEW_ROWS)
     edit_manifest(folder)
     refused(folder, r"^st\.parquet has 1,048,576 lines, and a release like this one needs at most")
@@ -363,18 +363,18 @@ def test_lines_of_buckets_that_take_no_space_are_refused(made: dict[str, Path], 
 @pytest.mark.parametrize("kind", ["long bits", "texts"])
 def test_sets_of_another_length_are_refused(made: dict[str, Path], desk: Path, kind: str) -> None:
     folder = Path(shutil.copytree(made["subset"], desk / "release"))
-    table = pq.read_table(folder / DATA)
+    table = pq.read_table(folder / DATA_FILE)
     wide = pa.array([bytes(2000)] * ROWS, pa.binary(2000) if kind == "long bits" else pa.binary())
-    rewrite(folder / DATA, table.set_column(table.column_names.index("disease"), "disease", wide))
+    rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("disease"), "disease", wide))
     edit_manifest(folder)
     refused(folder, r"^the release holds sets that are not of its domain")
 
 
 @pytest.mark.slow
 def test_value_outside_the_domain_is_refused(folder: Path) -> None:
-    table = pq.read_table(folder / DATA)
+    table = pq.read_table(folder / DATA_FILE)
     values = ["plague", *table.column("disease").to_pylist()[1:]]
-    rewrite(folder / DATA, table.set_column(table.column_names.index("disease"), "disease", pa.array(values)))
+    rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("disease"), "disease", pa.array(values)))
     edit_manifest(folder)
     release = Release.open(folder)
     for ask in (
@@ -387,10 +387,10 @@ def test_value_outside_the_domain_is_refused(folder: Path) -> None:
 
 
 def test_text_that_is_none_is_refused(folder: Path) -> None:
-    table = pq.read_table(folder / DATA)
+    table = pq.read_table(folder / DATA_FILE)
     texts = pa.array([b"\xfb\xff", *[b"F"] * (ROWS - 1)])
     texts = pa.StringArray.from_buffers(ROWS, *texts.buffers()[1:])
-    rewrite(folder / DATA, table.set_column(table.column_names.index("sex"), "sex", texts))
+    rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("sex"), "sex", texts))
     edit_manifest(folder)
     release = Release.open(folder)
     for ask in (lambda: release.crosstab("sex"), lambda: release.crosstab("sex", "disease")):
@@ -426,10 +426,10 @@ def test_damaged_tables_are_read_or_refused(made: dict[str, Path], tmp_path: Pat
 @pytest.mark.slow
 def test_footer_that_makes_no_sense_does_not_end_the_process(folder: Path) -> None:
     """Texts that claim to be numbers, with the statistics of texts: looking at that column, pyarrow aborts."""
-    content = (folder / DATA).read_bytes()
+    content = (folder / DATA_FILE).read_bytes()
     as_text, as_number = (b"\x15" + kind + b"%\x00\x18\x03sex" for kind in (b"\x0c", b"\x08"))
     assert as_text in content
-    (folder / DATA).write_bytes(content.replace(as_text, as_number))
+    (folder / DATA_FILE).write_bytes(content.replace(as_text, as_number))
     edit_manifest(folder)
     for command, code in ((["query", folder, QUESTION], 2), (["verify", folder], 1)):  # which fails a check
         outcome = run_apart(*command)

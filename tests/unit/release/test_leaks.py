@@ -22,7 +22,7 @@ from releases import FILES, people, published, read_json
 from sfumato._core.digests import compute_file_digest
 from sfumato._parquet.parquet_writer import Encoder, FileWriter
 from sfumato._query.release import Release
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._records.column_codes import CodedColumn
 from sfumato._release.manifest import MANIFEST, README, WEIGHTS
 from sfumato._request.requirements import BreachBound
@@ -63,7 +63,7 @@ def dictionaries(path: Path, column: str) -> list[list[str]]:
 
 def test_reader_finds_what_is_compressed(tmp_path: Path) -> None:
     towns = [f"the old town number {number} on the river" for number in range(300)]
-    data = published(people(2000, town=towns), tmp_path / "release").folder / DATA
+    data = published(people(2000, town=towns), tmp_path / "release").folder / DATA_FILE
     found, raw = readable(data), data.read_bytes()
     assert all(town.encode() in found for town in towns)
     assert not all(town.encode() in raw for town in towns)
@@ -108,7 +108,7 @@ def test_dictionaries_are_in_the_order_of_the_domain_whatever_comes_first(block:
         expected = {"town": TOWNS, "sex": ["F", "M"]}
         expected["disease"] = DECLARED if seed % 2 else used(DISEASES, table.column("disease").to_pylist())
         assert list(release.manifest.domain) == expected["disease"]
-        assert {name: dictionaries(release.folder / DATA, name) for name in expected} == {
+        assert {name: dictionaries(release.folder / DATA_FILE, name) for name in expected} == {
             name: [order] for name, order in expected.items()
         }
 
@@ -118,9 +118,9 @@ def test_dictionaries_of_all_row_groups_are_the_domain_whatever_they_lack(
 ) -> None:
     monkeypatch.setattr("sfumato._perturb.record_writer.ROW_GROUP_ROWS", 7)
     release = published(people(60), tmp_path / "release")
-    values = pq.read_table(release.folder / DATA).column("disease").to_pylist()
+    values = pq.read_table(release.folder / DATA_FILE).column("disease").to_pylist()
     assert any(set(values[first : first + 7]) < set(values) for first in range(0, 60, 7))
-    assert dictionaries(release.folder / DATA, "disease") == [used(DISEASES, values)] * 9
+    assert dictionaries(release.folder / DATA_FILE, "disease") == [used(DISEASES, values)] * 9
 
 
 def test_weights_are_in_the_order_of_the_domain(tmp_path: Path) -> None:
@@ -134,30 +134,32 @@ def test_weights_are_in_the_order_of_the_domain(tmp_path: Path) -> None:
 def test_value_of_a_public_column_that_nobody_has_is_nowhere_in_the_data(tmp_path: Path) -> None:
     schema = Schema.of("disease", domains={"sex": ["F", "M", "neverseen"]})
     release = published(people(), tmp_path / "release", schema=schema)
-    assert dictionaries(release.folder / DATA, "sex") == [["F", "M"]]
-    assert b"neverseen" not in readable(release.folder / DATA)
+    assert dictionaries(release.folder / DATA_FILE, "sex") == [["F", "M"]]
+    assert b"neverseen" not in readable(release.folder / DATA_FILE)
 
 
 def test_data_list_the_domain_of_the_manifest_whatever_was_drawn(tmp_path: Path) -> None:
     """Whether a value was drawn for nobody is the same whether somebody had it or not."""
     schema = Schema.of("disease", domains={"disease": ["flu", "HIV", "cold", "asthma", "neverseen"]})
     release = published(people(), tmp_path / "release", schema=schema, bound=KEEP_ALL)
-    assert "neverseen" not in pq.read_table(release.folder / DATA).column("disease").to_pylist()
-    assert dictionaries(release.folder / DATA, "disease") == [list(release.manifest.domain)]
+    assert "neverseen" not in pq.read_table(release.folder / DATA_FILE).column("disease").to_pylist()
+    assert dictionaries(release.folder / DATA_FILE, "disease") == [list(release.manifest.domain)]
 
 
 def test_data_are_nothing_but_the_published_rows(tmp_path: Path) -> None:
     """Whoever writes the published values down again, and knows nothing but the domain besides, gets the same bytes."""
     table = people(500, town=["Virum", "Aix", None], weight=[70.5, None, 61.25], smoker=[True, False, None])
     release = published(table, tmp_path / "release")
-    rows = pq.read_table(release.folder / DATA)
+    rows = pq.read_table(release.folder / DATA_FILE)
     columns = [_column(rows.column(name), rows.schema.field(name)) for name in rows.column_names]
     encoder = Encoder(columns)
     with (tmp_path / "again.parquet").open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
-        writer.add(encoder([each.written(each.encode(rows.column(each.name).combine_chunks())) for each in columns]))
-        assert writer.finish() == compute_file_digest(release.folder / DATA)
-    assert (tmp_path / "again.parquet").read_bytes() == (release.folder / DATA).read_bytes()
+        writer.add(
+            encoder([each.to_file_values(each.encode(rows.column(each.name).combine_chunks())) for each in columns])
+        )
+        assert writer.finish() == compute_file_digest(release.folder / DATA_FILE)
+    assert (tmp_path / "again.parquet").read_bytes() == (release.folder / DATA_FILE).read_bytes()
 
 
 def _column(column: pa.ChunkedArray, field: pa.Field) -> CodedColumn:
@@ -188,7 +190,7 @@ def telling_table() -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("name", [DATA, WEIGHTS])
+@pytest.mark.parametrize("name", [DATA_FILE, WEIGHTS])
 def test_tables_carry_no_statistics_no_index_and_no_metadata(release: Release, name: str) -> None:
     metadata = pq.read_metadata(release.folder / name)
     assert metadata.metadata is None
@@ -204,7 +206,7 @@ def test_tables_carry_no_statistics_no_index_and_no_metadata(release: Release, n
 
 
 def test_tables_carry_no_schema_of_another_program(release: Release) -> None:
-    for name in (DATA, WEIGHTS):
+    for name in (DATA_FILE, WEIGHTS):
         schema = pq.read_schema(release.folder / name)
         assert schema.metadata is None
         assert all(field.metadata in (None, {}) or list(field.metadata) == [b"PARQUET:field_id"] for field in schema)
@@ -226,7 +228,7 @@ def test_nothing_of_what_was_not_published_is_in_any_file(release: Release, name
 
 
 def test_what_was_published_is_in_the_files(release: Release) -> None:
-    for name, value in ((DATA, b"asthma"), (WEIGHTS, b"asthma"), (MANIFEST, b'"sex"'), (README, b"disease")):
+    for name, value in ((DATA_FILE, b"asthma"), (WEIGHTS, b"asthma"), (MANIFEST, b'"sex"'), (README, b"disease")):
         assert value in readable(release.folder / name)
 
 
@@ -296,7 +298,7 @@ def test_schema_does_not_tell_a_missing_value_that_was_declared(tmp_path: Path) 
     complete = published(people(), tmp_path / "complete", schema=schema)
     missing = published(people(60, disease=["flu", "HIV", None]), tmp_path / "missing", schema=schema)
     assert complete.manifest.fields == missing.manifest.fields
-    assert pq.read_schema(complete.folder / DATA).equals(pq.read_schema(missing.folder / DATA))
+    assert pq.read_schema(complete.folder / DATA_FILE).equals(pq.read_schema(missing.folder / DATA_FILE))
 
 
 def test_readme_tells_the_rows_and_no_other_count(tmp_path: Path) -> None:

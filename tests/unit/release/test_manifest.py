@@ -51,20 +51,20 @@ def manifests(draw: st.DrawFn) -> Manifest:
     hierarchies = {sensitive.name: Hierarchy.of(levels, paths)} if levels else {}
     return Manifest(
         mechanism_name=uniform.MECHANISM.name,
-        sensitive=(sensitive.name,),
-        types=(sensitive.type,),
+        sensitive_columns=(sensitive.name,),
+        sensitive_types=(sensitive.type,),
         fields=fields,
         design=design,
         is_declared=draw(st.booleans()),
-        bins=draw(
+        ranges=draw(
             st.dictionaries(st.sampled_from(names), st.sampled_from([("0", "20", "40"), ("2020-01-01", "2021-01-01")]))
         ),
         nulls=draw(st.sampled_from(NullPolicy)).value,
         software=draw(st.sampled_from(["0.1.0", "1.0.dev3"])),
         is_test=draw(st.booleans()),
-        missing=tuple(draw(st.lists(st.sampled_from(["?", "NA", ""]), unique=True))),
+        missing_markers=tuple(draw(st.lists(st.sampled_from(["?", "NA", ""]), unique=True))),
         hierarchies=hierarchies,
-        published_at=draw(st.sampled_from([{}, {sensitive.name: next(iter(levels), "top")}])),
+        published_levels=draw(st.sampled_from([{}, {sensitive.name: next(iter(levels), "top")}])),
     )
 
 
@@ -88,8 +88,8 @@ def test_manifest_describes_its_columns_in_order(folder: Path, manifest: Manifes
     data, weights, _ = manifest.to_json(folder)["resources"]
     assert [each["name"] for each in data["schema"]["fields"]] == [each.name for each in manifest.fields]
     assert [each["name"] for each in weights["schema"]["fields"]] == ["cell", "value", "if_equal", "otherwise"]
-    assert manifest.field(manifest.sensitive_name).name not in manifest.public
-    assert len(manifest.public) == len(manifest.fields) - 1
+    assert manifest.get_field(manifest.sensitive_name).name not in manifest.public_columns
+    assert len(manifest.public_columns) == len(manifest.fields) - 1
 
 
 @given(manifests())
@@ -100,9 +100,9 @@ def test_manifest_holds_the_digest_of_every_file(folder: Path, manifest: Manifes
 
 @given(manifests())
 def test_promise_says_what_else_the_release_tells(manifest: Manifest) -> None:
-    assert manifest.promise.startswith(uniform.state_guarantee(manifest.design))
-    assert ("was taken from the table" in manifest.promise) == (not manifest.is_declared)
-    assert ("were left out" in manifest.promise) == (manifest.nulls == "drop")
+    assert manifest.guarantee_text.startswith(uniform.state_guarantee(manifest.design))
+    assert ("was taken from the table" in manifest.guarantee_text) == (not manifest.is_declared)
+    assert ("were left out" in manifest.guarantee_text) == (manifest.nulls == "drop")
 
 
 # ------------------------------------------------------------------------------------------------------- edited by hand
@@ -323,7 +323,7 @@ def test_what_any_data_package_may_say_is_known(release: Path, written: dict[str
     write_json(release, written)
     said = {"title": "Stays", "keywords": ["x"], "sources": [{"title": "Wards"}], "version": "2", "homepage": "x"}
     edit_manifest(release, lambda whole: whole.update(said))
-    assert read_manifest(release).about.title == "Stays"
+    assert read_manifest(release).description.title == "Stays"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 def records(release: Release) -> pa.Table:
     """All records, file after file."""
-    return pa.concat_tables([pq.read_table(path) for path in release.manifest.paths(release.folder)])
+    return pa.concat_tables([pq.read_table(path) for path in release.manifest.list_data_paths(release.folder)])
 
 
 # ----------------------------------------------------------------------------------------------------------- which file
@@ -84,16 +84,16 @@ def test_several_files_hold_the_rows_of_one_in_their_order(
     one = published_by(mechanism, table(), tmp_path / "one")
     request.getfixturevalue("small_files")
     several = published_by(mechanism, table(), tmp_path / "several")
-    assert (len(one.manifest.records), len(several.manifest.records)) == (1, FILES)
+    assert (len(one.manifest.data_files), len(several.manifest.data_files)) == (1, FILES)
     assert records(several).equals(records(one))
     assert several.manifest.file_rows == tuple(
-        len(pq.read_table(path)) for path in several.manifest.paths(several.folder)
+        len(pq.read_table(path)) for path in several.manifest.list_data_paths(several.folder)
     )
     assert (several.rows, sum(several.manifest.file_rows)) == (ROWS, ROWS)
-    beside = [name for name in one.manifest.files if name not in (*one.manifest.records, README)]
+    beside = [name for name in one.manifest.files if name not in (*one.manifest.data_files, README)]
     for name in beside:
         assert pq.read_table(several.folder / name).equals(pq.read_table(one.folder / name))
-    assert all(check.passed for check in verify(several.folder, table()).checks if check.name != "fitness")
+    assert all(check.has_passed for check in verify(several.folder, table()).checks if check.name != "fitness")
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_sql_of_the_readme_counts_in_all_files(
         readme = (release.folder / README).read_text()
         found.append(duckdb.sql(readme_query(release.folder)).fetchall()[0][0])
     assert found[0] == pytest.approx(found[1])
-    assert f"`{several.manifest.data.removesuffix('.parquet')}/*.parquet` has {ROWS} records" in readme
+    assert f"`{several.manifest.data_file.removesuffix('.parquet')}/*.parquet` has {ROWS} records" in readme
 
 
 def test_every_file_is_a_resource_of_its_own(made: Path) -> None:
@@ -177,10 +177,10 @@ def test_every_file_is_a_resource_of_its_own(made: Path) -> None:
 
 
 def test_connection_reads_the_files_of_the_release_and_no_others(made: Path) -> None:
-    with Release.open(made)._opened.session() as session:
+    with Release.open(made)._open_release.open_session() as session:
         for name in (f"{made}/data/*.parquet", f"{made}/weights.parquet"):
             with pytest.raises(QueryError):
-                session.rows(f"SELECT COUNT(*) FROM read_parquet('{name}')")
+                session.fetch_rows(f"SELECT COUNT(*) FROM read_parquet('{name}')")
 
 
 # ------------------------------------------------------------------------------------------------------------ the place
@@ -265,8 +265,8 @@ def test_manifest_that_does_not_list_the_parts_as_they_are_is_refused(
     except ReleaseFormatError:
         return
     # Whoever leaves the last part out, and names all others, has another release: its files are checked.
-    assert release.manifest.records[-1] == f"data/part-0000{FILES - 2}.parquet"
-    assert not verify_folder(folder).checks[0].passed
+    assert release.manifest.data_files[-1] == f"data/part-0000{FILES - 2}.parquet"
+    assert not verify_folder(folder).checks[0].has_passed
 
 
 @pytest.mark.parametrize("name", ["data/part-00009.parquet", "data/mine.txt", "mine/x.parquet"])
@@ -274,14 +274,14 @@ def test_file_that_is_not_listed_is_noticed(name: str, folder: Path) -> None:
     (folder / name).parent.mkdir(exist_ok=True)
     shutil.copy(folder / PART, folder / name)
     check = verify_folder(folder).checks[0]
-    assert (check.passed, name.partition("/")[0] in check.detail) == (False, True)
+    assert (check.has_passed, name.partition("/")[0] in check.detail) == (False, True)
 
 
 def test_lost_and_changed_parts_are_noticed(folder: Path) -> None:
     content = (folder / PART).read_bytes()
     (folder / PART).write_bytes(content[:-1] + b"?")
     check = verify_folder(folder).checks[0]
-    assert (check.passed, check.detail) == (False, f"{PART} is missing or was changed after publishing.")
+    assert (check.has_passed, check.detail) == (False, f"{PART} is missing or was changed after publishing.")
     (folder / PART).unlink()
     with pytest.raises(ReleaseFormatError, match=f"the release lacks {PART}"):
         Release.open(folder)
@@ -310,5 +310,5 @@ def test_part_with_other_rows_is_refused(folder: Path) -> None:
 def test_value_outside_the_domain_is_found_in_every_part(folder: Path) -> None:
     last = f"data/part-0000{FILES - 1}.parquet"
     rewrite(folder, last, lambda records: with_column(records, "disease", ["plague"] * len(records)))
-    failed = [check.name for check in verify_folder(folder).checks if not check.passed]
+    failed = [check.name for check in verify_folder(folder).checks if not check.has_passed]
     assert failed == ["domain", "fitness"]

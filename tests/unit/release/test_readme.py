@@ -18,7 +18,7 @@ from sfumato import Release, ReleaseFormatError, Request, Schema, publish
 from sfumato._release.description import Description
 from sfumato._release.manifest import FORMAT, README, README_TEMPLATE
 from sfumato._terminal_safe import UNPRINTABLE, escape_unprintable
-from sfumato._verify.file_checks import FIT, README_TEXT, verify_folder
+from sfumato._verify.file_checks import FITNESS, README_TEXT, verify_folder
 from sfumato.mechanisms._subset_selection import subset
 from tampering import failed, failed_alone
 
@@ -70,7 +70,7 @@ def test_structure_does_not_depend_on_names_and_values(
         assert marks(text) == marks(readme(plain.folder))
         assert {escape_unprintable(name) for name in names} <= set(codes(text))
         assert not UNPRINTABLE.search(text.replace("\n", ""))
-        assert failed_alone(release.folder) == [FIT]
+        assert failed_alone(release.folder) == [FITNESS]
 
 
 # --------------------------------------------------------------------------------------------------------- verification
@@ -104,7 +104,7 @@ def test_readme_of_another_guarantee_does_not_verify(mechanism: str, tmp_path: P
     assert heading in readme(folder)
     (folder / README).write_bytes(readme(folder).replace(heading, f"{heading}Nobody learns anything. ").encode())
     fit_digests(folder)
-    assert failed_alone(folder) == [README_TEXT, FIT]
+    assert failed_alone(folder) == [README_TEXT, FITNESS]
 
 
 @pytest.mark.parametrize("template", [1, 0, -2, 2.0, True, "2", None])
@@ -152,4 +152,4 @@ def test_description_of_sets_stands_once(tmp_path: Path) -> None:
     about = Description(contact="Data  office <data@hospital.example>", columns={"disease": "Main diagnosis"})
     folder = publish(request, tmp_path / "release", unsafe_test_key=known_key(0), describe=about).release.folder
     assert readme(folder).count("Main diagnosis") == 1
-    assert failed_alone(folder) == [FIT]
+    assert failed_alone(folder) == [FITNESS]

@@ -25,7 +25,7 @@ from sfumato._evidence import Dossier, audit_release
 from sfumato._figures.number_format import format_percent
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
-from sfumato._report import report_page
+from sfumato._report import make_audit_page
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import ReleaseFormatError, SfumatoError
@@ -51,7 +51,7 @@ def subset(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def page_of(found: Dossier) -> str:
-    text = report_page(found).html()
+    text = make_audit_page(found).to_html()
     check_sound(text)
     assert not verdicts(text)
     return text
@@ -71,15 +71,18 @@ def test_report_has_ten_sections_each_of_them_private(subset: Made) -> None:
 @pytest.mark.slow
 def test_five_numbers_are_those_of_the_release_and_say_what_they_leave_open(subset: Made) -> None:
     dossier, text = subset.dossier, page_of(subset.dossier)
-    assert dossier.audit.odds[SENSITIVE] == pytest.approx(float(subset.release.manifest.design.amplification))
+    assert dossier.audit.odds_factors[SENSITIVE] == pytest.approx(float(subset.release.manifest.design.amplification))
     (tiles,) = re.findall(r'<div class="tiles">(.*?)</div></div>', text, flags=re.DOTALL)
     assert tiles.count("<strong>") == 5
     assert tiles.count('class="quiet"') == 5
-    assert f"<strong>{format_percent(dossier.singling.alike.alone)}</strong>" in tiles
+    assert f"<strong>{format_percent(dossier.singling_out.class_size_shares.unique_share)}</strong>" in tiles
     assert "odds alone are bounded" not in text
-    everybody = next(each for each in dossier.audit.attacks if each.who == "all columns")
+    everybody = next(each for each in dossier.audit.attacks if each.scenario == "all columns")
     assert everybody.with_release is not None
-    assert f"{format_percent(everybody.without.right)} \u2192 {format_percent(everybody.with_release.right)}" in tiles
+    assert (
+        f"{format_percent(everybody.without_release.success)} \u2192 {format_percent(everybody.with_release.success)}"
+        in tiles
+    )
 
 
 @pytest.mark.slow
@@ -96,12 +99,12 @@ def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) ->
 
 @pytest.mark.slow
 def test_own_questions_stand_beside_the_truth(subset: Made) -> None:
-    answered, refused = subset.dossier.own
+    answered, refused = subset.dossier.own_answers
     truths = {each.label: truth for each, truth in answered.rows}
     table: pa.Table = subset.request.table
     counted = table.filter(pa.compute.equal(table["disease"], "flu")).group_by("sex").aggregate([([], "count_all")])
     assert truths == dict(zip(counted["sex"].to_pylist(), counted["count_all"].to_pylist(), strict=True))
-    assert "no column 'nothing'" in refused.why_not
+    assert "no column 'nothing'" in refused.failure_reason
     assert "Not answered: the release has no column" in page_of(subset.dossier)
 
 
@@ -129,8 +132,8 @@ def test_everything_is_in_the_json(subset: Made) -> None:
 
 @pytest.mark.slow
 def test_without_the_key_people_are_found_by_their_columns(subset: Made) -> None:
-    found = audit_release(subset.release.path, subset.request.table, on=DAY, seed=1)
-    assert found.audit.alone == 0
+    found = audit_release(subset.release.path, subset.request.table, report_date=DAY, seed=1)
+    assert found.audit.unique_matches == 0
     assert "No key told whose record is whose" in page_of(found)
     assert len(found.audit.attacks) == len(subset.dossier.audit.attacks)
 
@@ -142,15 +145,15 @@ def test_rows_and_columns_that_were_left_out_are_told(tmp_path: Path) -> None:
     schema = Schema.of(SENSITIVE, person="person", one_row="random")
     request = Request(table, schema=schema, spec=BreachBound("1/10", "1/2"), **accepting(table, schema))
     publish(request, tmp_path / "release", plan_file=tmp_path / "plan", on_notice=lambda notice: None)
-    found = audit_release(tmp_path / "release", table, on=DAY, plan_file=tmp_path / "plan")
-    assert (found.release.rows, found.left_out, found.dropped) == (80, 160, ("person",))
+    found = audit_release(tmp_path / "release", table, report_date=DAY, plan_file=tmp_path / "plan")
+    assert (found.release.rows, found.dropped_rows, found.dropped_columns) == (80, 160, ("person",))
     assert "160 rows of the table were not published" in page_of(found)
 
 
 @pytest.mark.slow
 def test_buckets_are_not_scored_without_the_key(tmp_path: Path) -> None:
     told = made("anatomy", tmp_path)
-    found = audit_release(told.release.path, told.request.table, on=DAY)
+    found = audit_release(told.release.path, told.request.table, report_date=DAY)
     assert found.audit.attacks == ()
     assert "publish with --plan-file" in page_of(found)
 
@@ -163,15 +166,15 @@ def test_table_that_has_changed_is_refused_in_a_sentence(subset: Made, tmp_path:
     release, table = subset.release.path, subset.request.table
     ages = table.set_column(0, "age", pa.array([31, *table["age"].to_pylist()[1:]]))
     with pytest.raises(ReleaseFormatError, match="another table, or it has changed since"):
-        audit_release(release, ages, on=DAY)
+        audit_release(release, ages, report_date=DAY)
     values = table["disease"].to_pylist()
     swapped = table.set_column(2, "disease", pa.array([*values[-7:], *values[:-7]]))
     with pytest.raises(
         ReleaseFormatError, match="the plan file belongs to another table than this one, or the table has changed"
     ):
-        audit_release(release, swapped, on=DAY, plan_file=subset.plan)
+        audit_release(release, swapped, report_date=DAY, plan_file=subset.plan)
     with pytest.raises(SfumatoError, match="not the original of this release"):
-        audit_release(release, table.drop_columns(["sex"]), on=DAY)
+        audit_release(release, table.drop_columns(["sex"]), report_date=DAY)
 
 
 @pytest.mark.slow
@@ -179,7 +182,7 @@ def test_files_that_were_changed_are_refused(tmp_path: Path) -> None:
     told = made("uniform", tmp_path)
     (told.release.path / "README.md").write_text("changed", encoding="utf-8")
     with pytest.raises(ReleaseFormatError, match="does not pass the check of files"):
-        audit_release(told.release.path, told.request.table, on=DAY)
+        audit_release(told.release.path, told.request.table, report_date=DAY)
 
 
 # ------------------------------------------------------------------------------------------------------- hostile texts
@@ -199,8 +202,10 @@ def test_hostile_names_values_and_statements_stay_texts(tmp_path: Path, mechanis
     context = tmp_path / "context.toml"
     context.write_text(f"[decision]\nname = '''{HOSTILE}'''\npurpose = '''{HOSTILE}'''\n", encoding="utf-8")
     asked = [f'SELECT "{HOSTILE.replace(chr(34), chr(34) * 2)}", COUNT(*) FROM release GROUP BY ALL', HOSTILE]
-    found = audit_release(release.path, table, on=DAY, context=context, questions=asked, seed=1, command=HOSTILE)
-    text = report_page(found).html()
+    found = audit_release(
+        release.path, table, report_date=DAY, context=context, questions=asked, seed=1, command=HOSTILE
+    )
+    text = make_audit_page(found).to_html()
     check_sound(text)
     assert "<script" not in text
     assert "alert" in text
@@ -214,16 +219,16 @@ def test_hostile_names_values_and_statements_stay_texts(tmp_path: Path, mechanis
 
 def reported(release: Path, **more: Any) -> tuple[Dossier, str]:
     given: dict[str, Any] = {"plan_file": plan_of(release), **more}
-    found = audit_release(release, patients(), on=DAY, seed=1, **given)
+    found = audit_release(release, patients(), report_date=DAY, seed=1, **given)
     return found, page_of(found)
 
 
 def check_caught(found: Dossier, text: str, *names: str) -> None:
     """The page says what is wrong, on its first sheet and where the look stands."""
-    assert {each.name for each in found.failed} >= set(names)
+    assert {each.name for each in found.failed_checks} >= set(names)
     assert "The request is not met." in text
     words = read_out(text)
-    assert all(words.count(each.detail[1:]) >= 2 for each in found.failed)
+    assert all(words.count(each.detail[1:]) >= 2 for each in found.failed_checks)
     assert "FAILED" in text or "FOUND" in text
 
 
@@ -234,7 +239,7 @@ def test_honest_release_is_reported_as_met_with_its_power(tmp_path: Path) -> Non
     found, text = reported(released("uniform", tmp_path))
     assert found.is_met
     assert "The request is met." in text
-    assert all(each.is_noticed for each in found.audit.controls)
+    assert all(each.is_noticed for each in found.audit.self_tests)
     assert "are noticed in 95 of 100 cases" in text
 
 
@@ -291,7 +296,7 @@ def test_table_beside_that_is_not_shuffled_is_in_the_report(tmp_path: Path) -> N
     release = released("anatomy", tmp_path)
     honest, _ = reported(release)
     assert honest.is_met
-    assert all(each.is_noticed for each in honest.audit.controls)
+    assert all(each.is_noticed for each in honest.audit.self_tests)
     beside_in_order(release)
     found, text = reported(release)
     check_caught(found, text, "order")
@@ -307,5 +312,7 @@ def test_residue_that_is_not_merged_is_in_the_report(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_number_that_is_not_known_is_not_told(subset: Made) -> None:
-    bare = replace(subset.dossier, utility=replace(subset.dossier.utility, answers=(), why_not="nothing was asked."))
+    bare = replace(
+        subset.dossier, utility=replace(subset.dossier.utility, answers=(), failure_reason="nothing was asked.")
+    )
     assert "No count was compared with the truth: nothing was asked." in page_of(bare)

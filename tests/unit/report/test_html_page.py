@@ -13,7 +13,7 @@ from generated_pages import DAY, WRITERS, Made, check_sound, made, verdicts
 from releases import WAYS, people, published
 from sfumato._figures.svg import escape_markup
 from sfumato._query.release import Release
-from sfumato._report import Page, certificate, check_place, plan_page, save
+from sfumato._report import Page, check_place, make_certificate, make_plan_page, save
 from sfumato._report.html_page import MOST_ROWS, PRIVATE, Section, render_decision, render_paragraph, render_table
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice
@@ -54,7 +54,7 @@ def test_pages_are_sound_and_small(written: Made) -> None:
         assert len(text.encode()) < 400_000
         assert ("PRIVATE" in text) == (name != "certificate")
         assert "Whether this is enough is for the holder of the table to decide." in text
-    caps = "caps" in written.planned.chosen.to_json()
+    caps = "caps" in written.planned.choice.to_json()
     assert ("What buckets of each size hold" in WRITERS["plan"](written)) == caps
 
 
@@ -89,7 +89,7 @@ def test_hostile_text_is_escaped_and_cut_wherever_it_stands() -> None:
         render_paragraph(HOSTILE) + render_table(HOSTILE, [HOSTILE, "b", "c"], rows) + render_decision(False, HOSTILE)
     )
     page = Page("A title", HOSTILE, (Section("First", body),), HOSTILE)
-    text = page.html()
+    text = page.to_html()
     check_sound(text)
     assert "<script" not in text
     assert "W" * 61 not in text
@@ -97,13 +97,13 @@ def test_hostile_text_is_escaped_and_cut_wherever_it_stands() -> None:
 
 
 def test_private_pages_say_so_in_their_title_ribbon_sections_and_on_paper() -> None:
-    text = SECRET.html()
+    text = SECRET.to_html()
     check_sound(text)
     assert "<title>PRIVATE: A title</title>" in text
     assert text.count(PRIVATE) == 1
     assert text.count('class="tag">PRIVATE<') == 1
     assert '@bottom-left{content:"PRIVATE: A title' in text
-    assert "PRIVATE" not in PAGE.html()
+    assert "PRIVATE" not in PAGE.to_html()
 
 
 def test_long_tables_are_cut_and_say_how_much_is_left() -> None:
@@ -124,7 +124,7 @@ def test_page_is_written_whole_for_its_owner_alone_if_it_is_private(tmp_path: Pa
     for page, mode in ((SECRET, 0o600), (PAGE, 0o666)):
         target = tmp_path / f"{mode}.html"
         save(page, target, force=False)
-        assert target.read_text(encoding="utf-8") == page.html()
+        assert target.read_text(encoding="utf-8") == page.to_html()
         assert stat.S_IMODE(target.stat().st_mode) == mode & ~umask
     assert {each.name for each in tmp_path.iterdir()} == {"384.html", "438.html"}
 
@@ -136,7 +136,7 @@ def test_existing_file_is_kept_without_force_and_replaced_with_it(tmp_path: Path
         save(SECRET, target, force=False)
     assert target.read_text(encoding="utf-8") == "old"
     save(SECRET, target, force=True)
-    assert target.read_text(encoding="utf-8") == SECRET.html()
+    assert target.read_text(encoding="utf-8") == SECRET.to_html()
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
@@ -167,7 +167,7 @@ def test_page_is_refused_inside_a_release_also_an_edited_one(tmp_path: Path) -> 
 
 
 def of_day(release: Release) -> str:
-    return certificate(release.path, DAY).page().html()
+    return make_certificate(release.path, DAY).to_page().to_html()
 
 
 @pytest.mark.slow
@@ -179,9 +179,9 @@ def test_certificate_follows_nothing_but_the_design(tmp_path: Path) -> None:
         schema = Schema.of("disease", domains=domain)
         table = people(60 + 60 * number, disease=diseases)
         release = published(table, tmp_path / str(number), schema=schema, key=None, mechanism="uniform")
-        found = certificate(release.path, DAY)
+        found = make_certificate(release.path, DAY)
         digest = " ".join(re.findall("." * 16, found.digest))
-        text = found.page().html()
+        text = found.to_page().to_html()
         assert digest in text
         assert str(tmp_path) not in text
         assert not re.search(r"\.parquet|\.json|\d\d:\d\d:", text)
@@ -192,8 +192,8 @@ def test_certificate_follows_nothing_but_the_design(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> None:
     release = published(people(), tmp_path / "release", key=None, mechanism="uniform")
-    found = certificate(release.path, DAY, "Ada")
-    design = dict(found.design)
+    found = make_certificate(release.path, DAY, "Ada")
+    design = dict(found.design_facts)
     retention = release.manifest.design.retention
     assert design["retention"] == f"{retention} = {float(retention):.6g}"
     assert design["prior"] == "1/10 = 0.1"
@@ -204,8 +204,8 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
     # By hand: a record that holds the value shows it with a = p + q, another one with q = (1-p)/m.
     p, q = float(retention), float(release.manifest.design.swap_probability)
     variance = 1000 * (p + q) * (1 - p - q) / p**2 + 99_000 * q * (1 - q) / p**2
-    assert dict(found.curves[0].errors)[1000] == pytest.approx(variance**0.5 / 1000)
-    page = found.page().html()
+    assert dict(found.error_curves[0].errors)[1000] == pytest.approx(variance**0.5 / 1000)
+    page = found.to_page().to_html()
     assert "for Ada to decide" in page
     headings = re.findall(r"<th[^>]*>(1 in [0-9,]+)</th>", page.split("of the counted rows</caption>")[1])
     assert headings == ["1 in 10", "1 in 100", "1 in 1,000"]
@@ -215,10 +215,10 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
 def test_release_that_fails_a_check_has_no_certificate(tmp_path: Path) -> None:
     release = published(people(), tmp_path / "release")
     with pytest.raises(ReleaseFormatError, match="does not pass the check of fitness, so there is no certificate"):
-        certificate(release.path, DAY)
+        make_certificate(release.path, DAY)
     (release.path / "README.md").write_text("changed", encoding="utf-8")
     with pytest.raises(SfumatoError, match="does not pass the check of files"):
-        certificate(release.path, DAY)
+        make_certificate(release.path, DAY)
 
 
 @pytest.mark.slow
@@ -238,12 +238,12 @@ def test_many_columns_and_hostile_names_leave_a_certificate_sound(tmp_path: Path
 @pytest.mark.slow
 def test_plan_that_publishing_would_refuse_says_that_the_request_is_not_met(tmp_path: Path) -> None:
     told = made("uniform", tmp_path, people(600))
-    page = plan_page(told.planned, told.request.spec, "disease").html()
+    page = make_plan_page(told.planned, told.request.spec, "disease").to_html()
     assert "The request is met." in page
     known = [escape_markup(each.sentence[1:]) for each in told.planned.notices]
     assert known
     assert all(page.index(each) < page.index("The request is met.") for each in known)  # before anybody signs
     refused = replace(told.planned, notices=(Notice("would-be-refused", "publishing would stop: a column tells."),))
-    page = plan_page(refused, told.request.spec, "disease").html()
+    page = make_plan_page(refused, told.request.spec, "disease").to_html()
     assert "The request is not met." in page
     assert "Publishing would stop: a column tells." in page

@@ -21,7 +21,7 @@ from asked_pages import HOSTILE, patients
 from releases import published_by
 from sfumato._query.release import Release
 from sfumato._release.description import Description
-from sfumato._report import AskPage, ask_page
+from sfumato._report import QuestionPage, make_question_page
 from sfumato._report.question_page import page_file as page_module
 from sfumato._report.question_page.page_packing import make_bit_maps, pack_arrays
 from sfumato.errors import MissingCapabilityError, QueryError
@@ -50,8 +50,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 @pytest.fixture(scope="module")
-def page(release: Release) -> AskPage:
-    return ask_page(release)
+def page(release: Release) -> QuestionPage:
+    return make_question_page(release)
 
 
 @given(st.lists(st.lists(st.integers(-(2**31), 2**32 - 1) | st.floats(allow_nan=False), max_size=9), max_size=5))
@@ -67,9 +67,9 @@ def test_members_of_sets_are_maps_of_all_records() -> None:
     assert make_bit_maps(members).tolist() == [[0b11000000, 0b10000000], [0b01000001, 0]]
 
 
-def test_page_holds_the_release_and_nothing_else(release: Release, page: AskPage) -> None:
+def test_page_holds_the_release_and_nothing_else(release: Release, page: QuestionPage) -> None:
     """The records can be made again from it, in their order, and every text of a table that it has is theirs."""
-    about, arrays = held(page.html())
+    about, arrays = held(page.to_html())
     table = pq.read_table(release.path / "data.parquet")
     for column in about["public"]:
         shown = table.column(column["name"]).to_pylist()
@@ -77,12 +77,12 @@ def test_page_holds_the_release_and_nothing_else(release: Release, page: AskPage
     (own,) = about["protected"]
     assert own["values"] == list(release.manifest.domain)
     assert [own["values"][code] for code in arrays["shown"]] == table.column("disease").to_pylist()
-    assert str(release.path) not in page.html()
-    assert page.html() == ask_page(release).html()  # nothing of when or where it was made
+    assert str(release.path) not in page.to_html()
+    assert page.to_html() == make_question_page(release).to_html()  # nothing of when or where it was made
 
 
-def test_policy_allows_one_style_and_one_script(page: AskPage) -> None:
-    text = page.html()
+def test_policy_allows_one_style_and_one_script(page: QuestionPage) -> None:
+    text = page.to_html()
     policy = re.search('content="(default-src[^"]*)"', text)[1].replace("&#x27;", "'")  # type: ignore[index]
     (style,), (script,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL) for tag in ("style", "script"))
     digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script)]
@@ -93,8 +93,8 @@ def test_policy_allows_one_style_and_one_script(page: AskPage) -> None:
     assert "url(" not in style
 
 
-def test_hostile_names_and_values_stay_within_their_texts(page: AskPage) -> None:
-    text = page.html()
+def test_hostile_names_and_values_stay_within_their_texts(page: QuestionPage) -> None:
+    text = page.to_html()
     assert text.count("<script") == text.count("</script>") == 3
     assert "<img" not in text
     assert "\u202e" not in text
@@ -102,9 +102,9 @@ def test_hostile_names_and_values_stay_within_their_texts(page: AskPage) -> None
     assert HOSTILE in {each["name"] for each in about["public"]}
 
 
-def test_page_says_what_the_publisher_says_of_the_release(page: AskPage) -> None:
+def test_page_says_what_the_publisher_says_of_the_release(page: QuestionPage) -> None:
     about = Description("Our <table>", "All of them.", "CC-BY-4.0", "Ada <ada@place.example>", {"sex": "as they said"})
-    text = replace(page, manifest=replace(page.manifest, about=about)).html()
+    text = replace(page, manifest=replace(page.manifest, description=about)).to_html()
     assert "<p>All of them.</p>" in text
     assert "Licence: CC-BY-4.0. Whom to ask: Ada &lt;ada@place.example&gt;." in text
     assert held(text)[0]["descriptions"] == {"sex": "as they said"}
@@ -113,13 +113,13 @@ def test_page_says_what_the_publisher_says_of_the_release(page: AskPage) -> None
 @pytest.mark.slow
 def test_large_releases_are_counted_beforehand(tmp_path: Path) -> None:
     release = published_by("uniform", patients(4000), tmp_path / "release")
-    largest = ask_page(release).size - 1
-    found = ask_page(release, largest=largest / 1e6)
-    about, arrays = held(found.html())
-    assert found.is_counted
+    largest = make_question_page(release).size - 1
+    found = make_question_page(release, max_megabytes=largest / 1e6)
+    about, arrays = held(found.to_html())
+    assert found.has_only_counts
     assert found.size <= largest
     assert "shown" not in arrays
-    assert "up to two public columns" in found.html()
+    assert "up to two public columns" in found.to_html()
     for number, table in enumerate(about["tables"]):
         assert len(table["columns"]) <= 2
         assert arrays[f"table{number}_rows"].sum() == 4000
@@ -127,26 +127,26 @@ def test_large_releases_are_counted_beforehand(tmp_path: Path) -> None:
 
 
 def test_counts_that_take_too_long_are_told_and_not_left_out(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "PATIENCE", 0.0)
+    monkeypatch.setattr(page_module, "TIMEOUT", 0.0)
     with pytest.raises(QueryError, match="takes longer than 0 seconds"):
-        ask_page(release, largest=0.00001)
+        make_question_page(release, max_megabytes=0.00001)
 
 
 def test_release_too_large_even_as_counts_is_refused(release: Release) -> None:
     with pytest.raises(QueryError, match="even as counts; allow more with --megabytes"):
-        ask_page(release, largest=0.05)
+        make_question_page(release, max_megabytes=0.05)
 
 
 def test_release_that_no_browser_counts_in_is_told_so(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     method = next(iter(release.manifest.methods.values()))
     monkeypatch.setitem(method.__dict__, "twin", None)
     with pytest.raises(MissingCapabilityError, match="ask its releases with sfumato query") as raised:
-        ask_page(release)
+        make_question_page(release)
     assert raised.value.capability == "PageTwin"
 
 
-def test_scripts_are_of_the_package(page: AskPage) -> None:
-    assert Path(page.twin.script).read_text(encoding="utf-8") in page.html()
+def test_scripts_are_of_the_package(page: QuestionPage) -> None:
+    assert Path(page.twin.script).read_text(encoding="utf-8") in page.to_html()
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -160,7 +160,7 @@ def test_page_says_nothing_of_the_order_of_the_original(name: str, tmp_path: Pat
     for number, table in enumerate((people, shuffled, by_value, dealt)):
         release = published_by(name, table, tmp_path / str(number))
         try:
-            about, _ = held(ask_page(release).html())
+            about, _ = held(make_question_page(release).to_html())
         except QueryError:
             return  # it is counted by no page
         pages.append({key: value for key, value in about.items() if key != "arrays"})

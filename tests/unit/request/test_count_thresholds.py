@@ -54,9 +54,9 @@ def test_no_smaller_groups_meet_the_chance(small: int, part: Fraction, chance: F
 def test_large_counts_stay_accurate_or_it_is_said_from_which_on_they_are() -> None:
     counted = Histogram.of("abc", [5, 5, 5])
     both = CountThresholds("3/10", 10, "1/5", 1000, "1/20")
-    assert both.resolved(counted) == DecoyGroups(5)
+    assert both.resolve(counted) == DecoyGroups(5)
     with pytest.raises(InfeasibleError, match=r"groups of 5, and with these only counts of \d+ and more") as caught:
-        CountThresholds("3/10", 10, "1/5", 11, "1/20").resolved(counted)
+        CountThresholds("3/10", 10, "1/5", 11, "1/20").resolve(counted)
     from_count = int(str(caught.value).split("only counts of ")[1].split()[0])
     assert off(from_count, 5, Fraction(3, 10)) <= Fraction(1, 20) < off(from_count - 1, 5, Fraction(3, 10))
     assert CountThresholds("3/10", 10, "1/5", from_count, "1/20").group_size == 5
@@ -85,4 +85,4 @@ def test_mistakes_are_said_in_one_sentence(given: dict[str, Any], said: str) -> 
 
 def test_chance_that_no_group_reaches_is_refused() -> None:
     with pytest.raises(InfeasibleError, match=r"at most 0.2\d\d in groups of up to 100"):
-        CountThresholds("3/10", 10, "9/10").resolved(Histogram.of("ab", [1, 1]))
+        CountThresholds("3/10", 10, "9/10").resolve(Histogram.of("ab", [1, 1]))

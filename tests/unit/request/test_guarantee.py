@@ -10,7 +10,7 @@ import pytest
 from releases import WAYS
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
-from sfumato._request.guarantee import ASKED, Guarantee
+from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBoundPerValue, PrivacySpec, Tolerance
@@ -57,7 +57,7 @@ def test_mechanism_is_planned_without_a_word_about_guarantees(mechanism: str) ->
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY)
-@pytest.mark.parametrize("guarantee", ASKED)
+@pytest.mark.parametrize("guarantee", SELECTABLE_GUARANTEES)
 def test_named_mechanism_is_refused_where_it_gives_less_than_is_asked_for(mechanism: str, guarantee: Guarantee) -> None:
     given = REGISTRY[mechanism].guarantee
     if given.covers(guarantee):
@@ -85,7 +85,7 @@ def test_marginal_prior_is_chosen_only_if_it_was_asked_for() -> None:
     spec = WAYS["small-domain"].spec
     assert chosen("auto", spec) == "any-prior"
     taken = choose(HISTOGRAM, spec, DRAWS, guarantee="marginal-prior")
-    assert {taken.mechanism.name, *(each.mechanism.name for each in taken.others)} >= {
+    assert {taken.mechanism.name, *(each.mechanism.name for each in taken.alternatives)} >= {
         "uniform",
         "subset",
         "small-domain",

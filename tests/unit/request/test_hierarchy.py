@@ -18,15 +18,15 @@ CODES = Hierarchy.of(
 
 def test_groups_are_in_the_order_in_which_values_name_them() -> None:
     assert CODES.domain == ("J10", "F32", "J45", None)
-    assert CODES.groups(1) == ("lungs", "mind", None)
-    assert CODES.places(1) == (0, 1, 0, 2)
-    assert CODES.number("Chapter") == 1
+    assert CODES.list_groups(1) == ("lungs", "mind", None)
+    assert CODES.list_group_places(1) == (0, 1, 0, 2)
+    assert CODES.find_level("Chapter") == 1
 
 
 def test_what_lies_above_a_level_is_a_hierarchy_of_its_groups() -> None:
-    above = CODES.above(1)
+    above = CODES.start_at(1)
     assert above == Hierarchy.of(("chapter", "part"), [("lungs", "body"), ("mind", "mind"), (None, None)])
-    assert CODES.above(2) is None
+    assert CODES.start_at(2) is None
 
 
 def test_written_and_read_back_it_is_the_same() -> None:
@@ -91,7 +91,7 @@ def test_wrong_value_is_named(paths: list[tuple[str, str]], said: str) -> None:
 
 def test_unknown_level_is_refused_with_those_there_are() -> None:
     with pytest.raises(SchemaError, match="code, chapter, part"):
-        CODES.number("block")
+        CODES.find_level("block")
 
 
 def test_histogram_has_the_values_of_its_hierarchy() -> None:

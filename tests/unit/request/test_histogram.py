@@ -44,16 +44,16 @@ def test_shares_are_counts_over_total(histogram: Histogram) -> None:
 @given(histograms(), shares())
 def test_above_names_the_values_whose_share_exceeds_the_limit(histogram: Histogram, limit: Fraction) -> None:
     expected = [value for value, share in zip(histogram.values, histogram.shares, strict=True) if share > limit]
-    assert list(histogram.above(limit)) == expected
+    assert list(histogram.list_values_above(limit)) == expected
 
 
 def test_above_leaves_out_a_share_that_equals_the_limit() -> None:
-    assert Histogram(("a", "b", "c"), (1, 1, 1)).above(Fraction(1, 3)) == ()
+    assert Histogram(("a", "b", "c"), (1, 1, 1)).list_values_above(Fraction(1, 3)) == ()
 
 
 def test_above_decides_shares_that_floats_cannot_tell_apart() -> None:
     histogram = Histogram(("a", "b"), (10**20 + 1, 2 * 10**20 - 1))
-    assert histogram.above(Fraction(1, 3)) == ("a", "b")
+    assert histogram.list_values_above(Fraction(1, 3)) == ("a", "b")
 
 
 def test_histogram_tells_values_of_different_types_apart() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sfumato import BreachBound, DecoyGroups, Diversity, LinearCap, Schema, SchemaError, SpecError, Tolerance
 from sfumato._core import exact_numbers
 from sfumato._core.exact_numbers import find_root_below
-from sfumato._request.person_rows import MOST_ROWS, OneRow, PersonRows, Persons, RowChoice, Surplus
+from sfumato._request.person_rows import MOST_ROWS, OneRow, PersonCheck, PersonRows, RowChoice, Surplus
 
 WHOLES = st.builds(lambda above, below: 1 + Fraction(above, below), st.integers(1, 400), st.integers(1, 400))
 
@@ -51,19 +51,21 @@ def test_root_of_a_power_is_exact(whole: Fraction, times: int, root: str) -> Non
 
 def test_bound_of_one_row_is_the_whole() -> None:
     bound = BreachBound("1/10", "1/3")
-    assert bound.amplification == bound.whole == bound.for_rows(1).amplification == Fraction(9, 2)
+    assert (
+        bound.amplification == bound.person_amplification == bound.share_among_rows(1).amplification == Fraction(9, 2)
+    )
 
 
 def test_rows_share_the_whole() -> None:
-    bound = BreachBound("1/10", "1/3").for_rows(3)
-    assert (bound.rows, bound.whole) == (3, Fraction(9, 2))
-    assert 0 < bound.whole - bound.amplification**3 < Fraction(1, 10**9)
+    bound = BreachBound("1/10", "1/3").share_among_rows(3)
+    assert (bound.rows, bound.person_amplification) == (3, Fraction(9, 2))
+    assert 0 < bound.person_amplification - bound.amplification**3 < Fraction(1, 10**9)
     assert BreachBound.from_json(bound.to_json()) == bound
 
 
 def test_bound_that_leaves_nothing_for_a_row_is_refused() -> None:
     with pytest.raises(SpecError, match="the bound leaves nothing that a row may tell"):
-        BreachBound("1/2", "500001/1000001").for_rows(3)
+        BreachBound("1/2", "500001/1000001").share_among_rows(3)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +78,9 @@ def test_design_with_impossible_rows_is_refused(written: dict[str, int]) -> None
 
 @pytest.mark.parametrize("spec", [Tolerance("3"), LinearCap("2", "1/10"), Diversity(3), DecoyGroups(3)], ids=str)
 def test_requests_with_bounds_of_their_own_are_refused_for_several_rows_and_say_why(spec: Tolerance) -> None:
-    assert spec.for_rows(1) is spec
+    assert spec.share_among_rows(1) is spec
     with pytest.raises(SpecError, match="a harmless value in another row can carry the belief in a protected one"):
-        spec.for_rows(2)
+        spec.share_among_rows(2)
 
 
 # ------------------------------------------------------------------------------------------------------ what is asked
@@ -135,14 +137,14 @@ def test_row_must_not_be_chosen_by_what_is_sensitive() -> None:
     ],
 )
 def test_persons_are_described_without_a_column_that_is_not_published(rows: PersonRows, words: str) -> None:
-    persons = Persons.of(rows, 1234 if rows.chooses else 0, ("seen", "sex"))
+    persons = PersonCheck.of(rows, 1234 if rows.is_selective else 0, ("seen", "sex"))
     assert words in persons.sentence
     assert "hidden" not in str(persons.to_json()) + persons.sentence
-    assert Persons.from_json(persons.to_json()) == persons
+    assert PersonCheck.from_json(persons.to_json()) == persons
     assert PersonRows.from_json(rows.to_json()) == rows
 
 
 @pytest.mark.parametrize("change", [{"one_row": "best"}, {"surplus": "burn"}, {"most": "x"}])
 def test_persons_that_make_no_sense_are_refused(change: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"is not a valid|invalid literal"):
-        Persons.from_json({**Persons().to_json(), **change})
+        PersonCheck.from_json({**PersonCheck().to_json(), **change})

@@ -21,7 +21,7 @@ from sfumato._core.exact_numbers import Exact, parse_exact, round_share_down
 from sfumato._request.count_thresholds import CountThresholds
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirement_kinds import REQUESTS, make_requirement
+from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError
 from sfumato.mechanisms import REGISTRY
@@ -329,14 +329,14 @@ def files(desk: Path) -> None:
 
 
 def test_every_kind_of_request_is_listed_and_known_here() -> None:
-    assert [type(known.spec) for known in KNOWN] == list(REQUESTS)
+    assert [type(known.spec) for known in KNOWN] == list(REQUIREMENT_KINDS)
     # By their names: a class with slots stands there twice.
     ours = {each.__name__ for each in PrivacySpec.__subclasses__() if each.__module__.startswith("sfumato.")}
-    assert ours == {kind.__name__ for kind in REQUESTS}
+    assert ours == {kind.__name__ for kind in REQUIREMENT_KINDS}
 
 
 def test_every_request_is_met_by_a_mechanism_and_every_mechanism_meets_one() -> None:
-    assert {kind for each in REGISTRY.values() for kind in each.accepted_requests} == set(REQUESTS)
+    assert {kind for each in REGISTRY.values() for kind in each.accepted_requests} == set(REQUIREMENT_KINDS)
     assert all(each.accepted_requests for each in REGISTRY.values())
 
 
@@ -364,7 +364,7 @@ def test_only_one_bound_for_all_values_is_a_bound(known: Known) -> None:
 
 @every_request
 def test_only_decoys_take_several_columns_each_for_itself(known: Known) -> None:
-    assert isinstance(known.spec, DecoyGroups) == known.spec.TAKES_COLUMNS
+    assert isinstance(known.spec, DecoyGroups) == known.spec.IS_COLUMNWISE
 
 
 @every_request
@@ -379,14 +379,14 @@ def test_request_survives_pickling(known: Known) -> None:
 @pytest.mark.usefixtures("files")
 def test_request_is_made_by_its_flags(known: Known) -> None:
     assert {flag.parameter for flag in known.spec.FLAGS} == set(known.given)
-    assert type(known.spec).of_flags(known.given) == known.spec
+    assert type(known.spec).from_flags(known.given) == known.spec
 
 
 @every_request
 @pytest.mark.usefixtures("files")
 def test_request_is_the_one_whose_flags_were_given(known: Known) -> None:
     """What was not given is None, or is not there at all."""
-    nothing = {flag.parameter: None for kind in REQUESTS for flag in kind.FLAGS}
+    nothing = {flag.parameter: None for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
     assert (
         make_requirement(known.given)
         == make_requirement({**nothing, **known.given, "sensitive": ["disease"]})
@@ -399,10 +399,12 @@ def test_flags_belong_to_one_request_and_stand_in_its_words(known: Known) -> Non
     for flag in known.spec.FLAGS:
         assert flag.name.startswith("--")
         assert flag.help.endswith(".")
-        assert flag.name in known.spec.GIVEN_BY
+        assert flag.name in known.spec.FLAGS_TEXT
         assert flag.parameter == flag.name[2:].replace("-", "_")
-        assert [kind for kind in REQUESTS if flag.name in {each.name for each in kind.FLAGS}] == [type(known.spec)]
-    assert any(flag.name in known.spec.WANTED for flag in known.spec.FLAGS)
+        assert [kind for kind in REQUIREMENT_KINDS if flag.name in {each.name for each in kind.FLAGS}] == [
+            type(known.spec)
+        ]
+    assert any(flag.name in known.spec.REQUIREMENT_TEXT for flag in known.spec.FLAGS)
 
 
 def test_cap_offset_or_factor_may_be_left_out() -> None:
@@ -426,8 +428,10 @@ def test_what_a_bound_lacks_is_named(given_: dict[str, str], lacking: str) -> No
 def test_two_kinds_of_request_at_once_are_refused(one: Known, other: Known) -> None:
     if one is other or {type(one.spec), type(other.spec)} == {ShareCap, LinearCap}:  # these go together
         return
-    first, second = sorted((type(one.spec), type(other.spec)), key=REQUESTS.index)
-    sentence = f"^two kinds of request were made, by {first.GIVEN_BY} and by {second.GIVEN_BY}; make one of them\\.$"
+    first, second = sorted((type(one.spec), type(other.spec)), key=REQUIREMENT_KINDS.index)
+    sentence = (
+        f"^two kinds of request were made, by {first.FLAGS_TEXT} and by {second.FLAGS_TEXT}; make one of them\\.$"
+    )
     with pytest.raises(SpecError, match=sentence):
         make_requirement({**one.given, **other.given})
 
@@ -442,9 +446,9 @@ def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> Non
         "a value may have at most 2 times its share plus 1/50 of any bucket, but each of 2 values at most its own cap."
     )
     histogram = Histogram.of(("HIV", 3, "flu"), (10, 20, 70))
-    assert found.resolved(histogram).of(histogram.values) == (Fraction(1, 10), Fraction(1, 4), Fraction(1))
+    assert found.resolve(histogram).list_caps(histogram.values) == (Fraction(1, 10), Fraction(1, 4), Fraction(1))
     with pytest.raises(SpecError, match="a cap for a value that is not in the domain: '3'"):
-        found.resolved(Histogram.of(("HIV", "flu"), (10, 90)))
+        found.resolve(Histogram.of(("HIV", "flu"), (10, 90)))
     with pytest.raises(SpecError, match="two kinds of request were made, by --cap-factor and --cap-offset"):
         make_requirement({"caps": tmp_path / "caps.csv", "cap_factor": "2", "diversity": 3})
 
@@ -457,27 +461,27 @@ def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> Non
 def test_request_that_does_not_follow_shares_is_itself_for_every_table(known: Known, histogram: Histogram) -> None:
     if isinstance(known.spec, BreachBoundPerValue):
         histogram = Histogram.of([*known.spec.bounds, "none"], range(1, len(known.spec.bounds) + 2))
-    if known.spec.RESOLVED is None:
-        assert known.spec.resolved(histogram) is known.spec
+    if known.spec.RESOLVED_KIND is None:
+        assert known.spec.resolve(histogram) is known.spec
     else:
-        assert type(known.spec.resolved(histogram)) is known.spec.RESOLVED
-        assert known.spec.RESOLVED.RESOLVED is None
+        assert type(known.spec.resolve(histogram)) is known.spec.RESOLVED_KIND
+        assert known.spec.RESOLVED_KIND.RESOLVED_KIND is None
 
 
 def test_tolerance_becomes_bounds_from_coarse_shares() -> None:
     """Of 1000 records, 0.335 becomes 33/100, and 0.004, which is below ten records, has odds of 3/2."""
     histogram = Histogram.of(("a", "b", "c", None), (335, 4, 500, 161))
-    found = Tolerance("3/2").resolved(histogram)
+    found = Tolerance("3/2").resolve(histogram)
     assert found == BreachBoundPerValue.from_tolerance(histogram, "3/2")
     assert found.bounds == {
         "a": BreachBound("33/100", "99/200"),
-        "b": BreachBound.of_odds(Fraction(3, 2)),
+        "b": BreachBound.from_odds(Fraction(3, 2)),
         "c": BreachBound("1/2", "3/4"),
         None: BreachBound("4/25", "6/25"),
     }
-    assert set(Tolerance(2).resolved(histogram).bounds) == {"a", "b", None}  # twice a half may be certain
+    assert set(Tolerance(2).resolve(histogram).bounds) == {"a", "b", None}  # twice a half may be certain
     with pytest.raises(SpecError, match="the belief in every value may rise to certainty"):
-        Tolerance(100).resolved(Histogram.of(("a", "c"), (335, 500)))
+        Tolerance(100).resolve(Histogram.of(("a", "c"), (335, 500)))
 
 
 def _rounded(count: int, total: int) -> Fraction:
@@ -520,7 +524,7 @@ def test_shares_of_small_and_large_tables(count: int, total: int, share: str) ->
 def test_a_value_of_fewer_than_ten_records_is_not_weakened_to_the_bound_of_ten() -> None:
     """At a tolerance of 50 and 1,000 records, one record may rise to odds of 53, and ten may to 99."""
     histogram = Histogram.of(("a", "b", "c"), (1, 10, 989))
-    bounds = Tolerance(50).resolved(histogram).bounds
+    bounds = Tolerance(50).resolve(histogram).bounds
     assert (bounds["a"].amplification, bounds["b"].amplification) == (50, 99)
     assert BreachBound("1/1000", "50/1000").amplification == Fraction(999, 19)
 
@@ -531,7 +535,7 @@ def test_no_bound_of_a_tolerance_lets_odds_rise_further_than_the_exact_share_wou
 ) -> None:
     exactly = dict(zip(histogram.values, histogram.shares, strict=True))
     try:
-        found = Tolerance(factor).resolved(histogram)
+        found = Tolerance(factor).resolve(histogram)
     except SpecError:
         return
     assert found.tolerance == factor
@@ -540,24 +544,24 @@ def test_no_bound_of_a_tolerance_lets_odds_rise_further_than_the_exact_share_wou
         assert factor <= bound.amplification
         assert factor * share >= 1 or bound.amplification <= factor * (1 - share) / (1 - factor * share)
     # As one bound for all it is the tolerance itself, and tells nothing of the shares.
-    lent = found.lent(BreachBound)
+    lent = found.adapt_to(BreachBound)
     assert lent is not None
-    assert (lent.amplification, lent.is_of_odds) == (factor, True)
+    assert (lent.amplification, lent.is_odds_only) == (factor, True)
 
 
 def test_a_bound_for_a_value_that_nobody_could_have_is_refused_for_every_mechanism() -> None:
     with pytest.raises(SpecError, match="a bound for a value that is not in the domain: 'HIV'"):
-        PER_VALUE.resolved(Histogram.of(("flu", None), (1, 2)))
+        PER_VALUE.resolve(Histogram.of(("flu", None), (1, 2)))
 
 
 def test_linear_cap_becomes_caps_from_shares() -> None:
     histogram = Histogram.of(("a", "b", "c"), (60, 40, 0))
-    assert LinearCap("3/2", "1/20").resolved(histogram).caps == {
+    assert LinearCap("3/2", "1/20").resolve(histogram).caps == {
         "a": Fraction(19, 20),
         "b": Fraction(13, 20),
         "c": Fraction(1, 20),
     }
-    caps = LinearCap(2).resolved(histogram).caps
+    caps = LinearCap(2).resolve(histogram).caps
     assert (caps["a"], caps["b"]) == (1, Fraction(4, 5))
     assert 0 < caps["c"] < Fraction(1, 10**6)  # nobody has it, and still it must be a cap
 
@@ -566,19 +570,19 @@ def test_linear_cap_becomes_caps_from_shares() -> None:
 
 
 @every_request
-@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("kind", REQUIREMENT_KINDS)
 def test_request_is_lent_as_itself_and_bounds_as_one_bound(known: Known, kind: type[PrivacySpec]) -> None:
     if isinstance(known.spec, kind):
-        assert known.spec.lent(kind) is known.spec
+        assert known.spec.adapt_to(kind) is known.spec
     elif isinstance(known.spec, BreachBoundPerValue) and kind is BreachBound:
-        assert known.spec.lent(kind) == TIGHT
+        assert known.spec.adapt_to(kind) == TIGHT
     else:
-        assert known.spec.lent(kind) is None
+        assert known.spec.adapt_to(kind) is None
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), breach_bounds() | fine_breach_bounds(), min_size=1))
 def test_one_bound_for_bounds_is_one_of_them_that_lets_no_odds_rise_further(bounds: dict[Any, BreachBound]) -> None:
-    lent = BreachBoundPerValue(bounds).lent(BreachBound)
+    lent = BreachBoundPerValue(bounds).adapt_to(BreachBound)
     assert lent in bounds.values()
     assert lent is not None
     assert all(lent.amplification <= each.amplification for each in bounds.values())
@@ -588,7 +592,7 @@ def test_one_bound_for_bounds_is_one_of_them_that_lets_no_odds_rise_further(boun
 @pytest.mark.parametrize("mechanism", REGISTRY)
 def test_mechanism_is_lent_what_it_lists(known: Known, mechanism: str) -> None:
     taken = REGISTRY[mechanism]
-    resolved = known.spec.resolved(Histogram.of(("HIV", "flu", None), (1, 2, 3)))
+    resolved = known.spec.resolve(Histogram.of(("HIV", "flu", None), (1, 2, 3)))
     lent = taken.adapt_request(resolved)
     assert (lent is not None) == isinstance(known.spec, taken.accepted_requests)
     assert lent is None or isinstance(lent, taken.request)
@@ -600,10 +604,10 @@ def test_mechanism_is_lent_what_it_lists(known: Known, mechanism: str) -> None:
 @every_request
 def test_request_about_combinations_may_say_nothing_about_their_columns(known: Known) -> None:
     if known.refusal is None:
-        known.spec.part_limit(Fraction(1, 20))
+        known.spec.find_part_limit(Fraction(1, 20))
         return
     with pytest.raises(InfeasibleError) as caught:
-        known.spec.part_limit(Fraction(1, 20))
+        known.spec.find_part_limit(Fraction(1, 20))
     assert str(caught.value) == known.refusal
 
 
@@ -624,4 +628,4 @@ def test_request_about_combinations_may_say_nothing_about_their_columns(known: K
 def test_value_of_one_column_may_be_believed_as_far_as_its_share_lets_it(
     spec: PrivacySpec, share: str, limit: str | None
 ) -> None:
-    assert spec.part_limit(Fraction(share)) == (None if limit is None else Fraction(limit))
+    assert spec.find_part_limit(Fraction(share)) == (None if limit is None else Fraction(limit))

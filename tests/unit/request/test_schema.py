@@ -11,7 +11,7 @@ import pytest
 from sfumato._publication_plan import Request
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.requirements import BreachBound
-from sfumato._request.schema import Bins, NullPolicy, Role, Schema, explain_missing_column, read_domain
+from sfumato._request.schema import NullPolicy, Ranges, Role, Schema, explain_missing_column, read_domain
 from sfumato.errors import SchemaError
 
 COLUMNS = ["name", "age", "sex", "disease"]
@@ -19,7 +19,7 @@ COLUMNS = ["name", "age", "sex", "disease"]
 
 def test_columns_are_public_unless_named() -> None:
     schema = Schema.of("disease", identifier=["name"], person="number", drop=["note"])
-    roles = {name: schema.role(name) for name in ("disease", "name", "number", "note", "age")}
+    roles = {name: schema.get_role(name) for name in ("disease", "name", "number", "note", "age")}
     assert roles == {
         "disease": Role.SENSITIVE,
         "name": Role.IDENTIFIER,
@@ -27,12 +27,12 @@ def test_columns_are_public_unless_named() -> None:
         "note": Role.DROPPED,
         "age": Role.PUBLIC,
     }
-    assert (schema.sensitive, schema.person) == ("disease", "number")
+    assert (schema.sensitive_name, schema.person_column) == ("disease", "number")
 
 
 def test_published_columns_keep_the_order_of_the_table() -> None:
     schema = Schema.of("age", identifier="name")
-    assert schema.published(COLUMNS) == ("age", "sex", "disease")
+    assert schema.select_published(COLUMNS) == ("age", "sex", "disease")
 
 
 def test_a_name_alone_is_not_taken_for_its_letters() -> None:
@@ -42,19 +42,23 @@ def test_a_name_alone_is_not_taken_for_its_letters() -> None:
 
 
 def test_schema_without_a_person_has_none() -> None:
-    assert Schema.of("disease").person is None
+    assert Schema.of("disease").person_column is None
 
 
 def test_sensitive_column_is_named() -> None:
     with pytest.raises(SchemaError, match="name the sensitive column"):
-        _ = Schema.of([]).sensitive
+        _ = Schema.of([]).sensitive_name
 
 
 def test_several_sensitive_columns_are_protected_each_for_itself_unless_they_are_a_compound() -> None:
     several, compound, one = Schema.of(["age", "disease"]), Schema.of(compound=["age", "disease"]), Schema.of("age")
     assert [schema.is_independent for schema in (several, compound, one)] == [True, False, False]
-    assert [schema.together for schema in (several, compound, one)] == [("age", "disease"), ("age", "disease"), ()]
-    assert several.sensitive == compound.sensitive == "age + disease"
+    assert [schema.combined_columns for schema in (several, compound, one)] == [
+        ("age", "disease"),
+        ("age", "disease"),
+        (),
+    ]
+    assert several.sensitive_name == compound.sensitive_name == "age + disease"
 
 
 def test_only_decoys_protect_several_columns_each_for_itself() -> None:
@@ -84,7 +88,7 @@ def test_column_named_twice_in_one_role_is_one() -> None:
         {"person": "nmae"},
         {"drop": ["nmae"]},
         {"keep": ["nmae"]},
-        {"bins": {"nmae": Bins(("0", "1"))}},
+        {"ranges": {"nmae": Ranges(("0", "1"))}},
         {"domains": {"nmae": ["x"]}},
     ],
     ids=lambda named: next(iter(named)),
@@ -141,7 +145,7 @@ def test_columns_that_are_left_out_may_have_any_name(columns: list[str]) -> None
 
 def test_bins_and_a_domain_exclude_each_other() -> None:
     with pytest.raises(SchemaError, match="'age' has both a domain and bins"):
-        Schema.of("disease", domains={"age": [1]}, bins={"age": Bins(("0", "1"))})
+        Schema.of("disease", domains={"age": [1]}, ranges={"age": Ranges(("0", "1"))})
 
 
 def test_null_policy_is_read_by_its_name() -> None:
@@ -173,8 +177,8 @@ def test_null_policy_is_read_by_its_name() -> None:
 def test_bins_are_half_open_but_the_last_and_labelled_as_written(
     text: str, values: tuple[Any, ...], labels: tuple[str, ...]
 ) -> None:
-    bins = Bins.parse(text)
-    assert (bins.values, bins.labels) == (values, labels)
+    bins = Ranges.parse(text)
+    assert (bins.parsed_edges, bins.labels) == (values, labels)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,7 @@ def test_bins_are_half_open_but_the_last_and_labelled_as_written(
 )
 def test_edges_that_make_no_bins_are_refused(text: str, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
-        Bins.parse(text)
+        Ranges.parse(text)
 
 
 # -------------------------------------------------------------------------------------------------------- domain files

@@ -16,7 +16,7 @@ import pytest
 
 from releases import WAYS, people, published, published_by
 from sfumato import BreachBound, Schema, SchemaError, SourceError, lint
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._release.manifest import MANIFEST
 from sfumato._risk.lint.findings import FINDINGS, NOTES
 
@@ -56,7 +56,7 @@ def test_releases_are_clean(mechanism: str, tmp_path: Path) -> None:
     assert ("order-tied", "disease") in found(original)
     folder = published_by(mechanism, original, tmp_path / "release").folder
     inspected = lint(folder)
-    assert [(each.code, each.column) for each in inspected.found] == []
+    assert [(each.code, each.column) for each in inspected.all_findings] == []
     assert all(lint(folder / name).findings == () for name in inspected.tables)
 
 
@@ -113,7 +113,7 @@ def test_columns_of_few_values_are_not_judged_by_their_names() -> None:
 
 def test_records_alone_are_only_noted() -> None:
     rows = table(zip=[row % 70 for row in range(ROWS)], height=[row % 60 for row in range(ROWS)])
-    (one,) = lint(rows).found
+    (one,) = lint(rows).all_findings
     assert (one.code, one.is_note) == ("records-alone", True)
 
 
@@ -184,11 +184,11 @@ def test_lists_of_a_release_are_its_domain_and_what_some_row_has(
         BreachBound("1/1000000000", "999999999/1000000000"),
     )
     folder = published(original, tmp_path / "release", schema=schema, bound=weak, mechanism="uniform").folder
-    assert "neverseen" not in pq.read_table(folder / DATA).column("disease").to_pylist()
-    assert not [each for each in lint(folder).found if each.code.startswith("dictionary")]
+    assert "neverseen" not in pq.read_table(folder / DATA_FILE).column("disease").to_pylist()
+    assert not [each for each in lint(folder).all_findings if each.code.startswith("dictionary")]
     (folder / MANIFEST).unlink()  # then nobody knows the domain, nor that rows were shuffled
-    assert {("dictionary-left-over", "disease"), ("dictionary-order", "disease")} <= set(found(folder / DATA))
-    assert ("dictionary-left-over", "town") not in found(folder / DATA)
+    assert {("dictionary-left-over", "disease"), ("dictionary-order", "disease")} <= set(found(folder / DATA_FILE))
+    assert ("dictionary-left-over", "town") not in found(folder / DATA_FILE)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_group_numbers_that_another_table_describes_are_noted(name: str, code: s
     written(tmp_path / "people.parquet", pa.table({name: draw.permutation(np.arange(6000) // 4)}))
     assert found(tmp_path) == [("identifier", name)]
     written(tmp_path / "groups.parquet", pa.table({name: draw.permutation(1500), "size": [4] * 1500}))
-    assert [each.code for each in lint(tmp_path).found if each.file == "people.parquet"] == [code]
+    assert [each.code for each in lint(tmp_path).all_findings if each.file == "people.parquet"] == [code]
 
 
 # ------------------------------------------------------------------------------------------------------------- the rest
@@ -258,7 +258,7 @@ def test_group_numbers_that_another_table_describes_are_noted(name: str, code: s
 
 def test_frames_and_streams_are_looked_at() -> None:
     assert found(table().to_pandas().sort_values("age")) == [("order-tied", "age")]
-    assert lint(pd.DataFrame({"list": [[1], [2]]})).found[0].code == "not-looked-at"
+    assert lint(pd.DataFrame({"list": [[1], [2]]})).all_findings[0].code == "not-looked-at"
 
 
 def test_files_of_a_glob_are_tables_of_their_own(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_files_of_a_glob_are_tables_of_their_own(tmp_path: Path) -> None:
 
 
 def test_empty_table_has_nothing_to_find() -> None:
-    assert lint(table().slice(0, 0)).found == ()
+    assert lint(table().slice(0, 0)).all_findings == ()
 
 
 def test_what_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:

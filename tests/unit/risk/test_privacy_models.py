@@ -128,7 +128,7 @@ def invented() -> pd.DataFrame:
 def test_numbers_are_those_of_pycanon(sensitive: list[str], others_known: bool, expected: tuple[float, ...]) -> None:
     """Computed by pyCANON 1.3.6 (the last case with gen=False); of several columns it tells the worst."""
     found = measure(invented(), ["sex", "age"], sensitive, others_known=others_known)
-    assert found.smallest == 85
+    assert found.smallest_group == 85
     worst = {
         key: (min if key.endswith("diversity") else max)(column.numbers[key] or 0 for column in found.columns)
         for key in found.columns[0].numbers
@@ -173,14 +173,14 @@ def test_one_value_is_told_for_certain_and_far_from_nothing() -> None:
 def test_missing_values_are_a_value_and_a_group() -> None:
     table = pa.table({"q": ["x", "x", None, None], "s": [1.5, None, float("nan"), 1.5]})
     found = measure(table, ["q"], ["s"])
-    assert (found.groups, found.smallest, found["s"].numbers["distinct_diversity"]) == (2, 2, 2)
+    assert (found.group_count, found.smallest_group, found["s"].numbers["distinct_diversity"]) == (2, 2, 2)
     assert list(found["s"].caps) == [1.5, None]
 
 
 def test_many_columns_of_many_values_are_still_told_apart() -> None:
     """Their product is beyond 64 bits."""
     table = pa.table({f"c{number}": [(row + number) % 40 for row in range(80)] for number in range(14)})
-    assert measure(table, table.column_names).groups == 40
+    assert measure(table, table.column_names).group_count == 40
 
 
 def test_files_and_frames_give_the_same(tmp_path: Path) -> None:

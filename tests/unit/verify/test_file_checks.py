@@ -25,14 +25,14 @@ from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
-from sfumato._records import DATA, PerturbedRecords
+from sfumato._records import DATA_FILE, PerturbedRecords
 from sfumato._release.manifest import WEIGHTS
 from sfumato._release.release_folder import pack
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
-from sfumato._request.schema import Bins, Schema
+from sfumato._request.schema import Ranges, Schema
 from sfumato._verify.against_original import verify
-from sfumato._verify.file_checks import ACCEPTED, FIT, PERSONS, README_TEXT, verify_folder
+from sfumato._verify.file_checks import ACCEPTED, FITNESS, PERSONS, README_TEXT, verify_folder
 from sfumato._verify.reference_distributions import (
     REFERENCE_DISTRIBUTIONS,
     find_distribution,
@@ -43,19 +43,19 @@ from sfumato._verify.reference_distributions import (
 from sfumato._verify.reference_distributions import uniform_distribution as uniform_law
 from sfumato._verify.reference_distributions.score_tests import find_largest_deviation
 from sfumato._verify.reference_distributions.sub_table_distribution import (
-    CellLaw,
+    SubTableDistribution,
     compute_lowered_belief,
     compute_raised_belief,
     compute_sub_table_posteriors,
 )
-from sfumato._verify.reference_distributions.subset_distribution import SetLaw, set_posteriors
+from sfumato._verify.reference_distributions.subset_distribution import SetDistribution, compute_set_posteriors
 from sfumato.errors import InfeasibleError, MissingCapabilityError, ReleaseFormatError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response import uniform
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 from tampering import failed, failed_alone, rewrite, with_cell, with_column
 
-ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", PERSONS, ACCEPTED, README_TEXT, FIT]
+ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", PERSONS, ACCEPTED, README_TEXT, FITNESS]
 WITH_ORIGINAL = ["public columns", "order", "draws", "posteriors"]
 
 
@@ -73,27 +73,27 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 def test_whole_release_passes_every_check(made: Path) -> None:
     found = verify(made)
-    assert found.passed
+    assert found.has_passed
     assert [check.name for check in found.checks] == ALONE
     assert all(check.detail.endswith(".") for check in found.checks)
 
 
 def test_whole_release_passes_beside_its_original(made: Path) -> None:
     found = verify(made, people())
-    assert found.passed
+    assert found.has_passed
     assert [check.name for check in found.checks] == [*ALONE, *WITH_ORIGINAL]
 
 
 @pytest.mark.slow
 def test_release_in_one_file_is_verified_too(made: Path, tmp_path: Path) -> None:
     pack(made, tmp_path / "release.zip")
-    assert verify(tmp_path / "release.zip").passed
-    assert verify(tmp_path / "release.zip", people()).passed
+    assert verify(tmp_path / "release.zip").has_passed
+    assert verify(tmp_path / "release.zip", people()).has_passed
 
 
 @pytest.mark.slow
 def test_release_of_a_test_key_is_unfit_and_nothing_else(tmp_path: Path) -> None:
-    assert failed(published(people(), tmp_path / "release", key=5).folder, people()) == [FIT]
+    assert failed(published(people(), tmp_path / "release", key=5).folder, people()) == [FITNESS]
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
@@ -116,7 +116,7 @@ def test_longer_and_shorter_files_are_noticed(folder: Path, name: str) -> None:
         assert failed(folder) == ["files"]
 
 
-@pytest.mark.parametrize("name", [DATA, WEIGHTS])
+@pytest.mark.parametrize("name", [DATA_FILE, WEIGHTS])
 def test_footer_that_makes_no_sense_is_refused_in_words_even_with_its_digest(folder: Path, name: str) -> None:
     content = (folder / name).read_bytes()
     refused = 0
@@ -132,8 +132,8 @@ def test_footer_that_makes_no_sense_is_refused_in_words_even_with_its_digest(fol
 
 def test_page_that_would_swell_is_refused_before_it_is_unpacked(folder: Path) -> None:
     long = [f"{row}{'x' * (1 << 20)}" for row in range(60)]
-    rewrite(folder, DATA, lambda table: with_column(table, "sex", long))
-    assert (folder / DATA).stat().st_size < 1 << 15
+    rewrite(folder, DATA_FILE, lambda table: with_column(table, "sex", long))
+    assert (folder / DATA_FILE).stat().st_size < 1 << 15
     with pytest.raises(ReleaseFormatError, match=r"^a page of data\.parquet would swell to 62,91.,... bytes"):
         verify_folder(folder)
 
@@ -148,7 +148,7 @@ def test_missing_file_is_noticed(folder: Path, name: str) -> None:
 def test_additional_file_is_noticed(folder: Path, name: str) -> None:
     (folder / name).write_text("x")
     found = verify(folder).checks[0]
-    assert not found.passed
+    assert not found.has_passed
     assert name in found.detail
 
 
@@ -180,13 +180,13 @@ def test_manifest_cannot_point_at_other_files(folder: Path, path: str) -> None:
 
 
 def test_rewriting_a_release_as_it_was_is_not_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: table)
+    rewrite(folder, DATA_FILE, lambda table: table)
     rewrite(folder, WEIGHTS, lambda table: table)
     assert failed(folder, people()) == []
 
 
 def test_value_outside_the_domain_is_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 59, "plague"))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 59, "plague"))
     assert failed(folder) == ["domain"]
 
 
@@ -195,12 +195,12 @@ def test_missing_value_outside_the_domain_is_noticed(folder: Path) -> None:
         nullable = pa.schema([pa.field(field.name, field.type) for field in table.schema])
         return with_cell(table.cast(nullable), "disease", 0, None)
 
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     assert failed(folder) == ["domain"]
 
 
 def test_another_value_of_the_domain_cannot_be_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 0, "HIV"))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 0, "HIV"))
     assert failed(folder) == []
 
 
@@ -216,7 +216,7 @@ def test_another_value_of_the_domain_cannot_be_noticed(folder: Path) -> None:
     ids=["renamed", "reordered", "left out", "added", "another type"],
 )
 def test_other_columns_than_the_manifest_says_are_noticed(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     assert "schema" in failed(folder)
 
 
@@ -258,7 +258,7 @@ def test_domain_that_names_a_value_twice_is_refused(folder: Path) -> None:
         verify(folder)
 
 
-@pytest.mark.parametrize("name", [DATA, WEIGHTS])
+@pytest.mark.parametrize("name", [DATA_FILE, WEIGHTS])
 @pytest.mark.parametrize(
     "options",
     [
@@ -276,9 +276,9 @@ def test_statistics_and_metadata_are_noticed(folder: Path, name: str, options: d
 
 
 def test_metadata_of_the_file_are_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: table.replace_schema_metadata({"source": "people.csv"}))
-    table = pq.read_table(folder / DATA)
-    with pq.ParquetWriter(folder / DATA, table.schema, write_statistics=False, store_schema=False) as writer:
+    rewrite(folder, DATA_FILE, lambda table: table.replace_schema_metadata({"source": "people.csv"}))
+    table = pq.read_table(folder / DATA_FILE)
+    with pq.ParquetWriter(folder / DATA_FILE, table.schema, write_statistics=False, store_schema=False) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({"source": "people.csv"})
     edit_manifest(folder)
@@ -312,7 +312,7 @@ def test_weights_of_other_values_are_noticed(folder: Path, change: Callable[[pa.
 @pytest.mark.parametrize("fit", [False, None, 1, "yes"])
 def test_release_that_does_not_say_that_it_is_fit_is_not(folder: Path, fit: Any) -> None:
     edit_manifest(folder, lambda written: written["sfumato"].update(fit_to_publish=fit))
-    assert failed(folder) == [FIT]
+    assert failed(folder) == [FITNESS]
 
 
 @pytest.mark.parametrize(("prior", "posterior"), [("1/2", "1/2"), ("2/3", "1/2"), ("1/10", "1"), ("0", "1/2")])
@@ -427,14 +427,14 @@ def test_public_columns_that_are_not_the_original_ones_are_noticed(
 
 @pytest.mark.slow
 def test_changed_public_cell_of_the_release_is_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "age", 3, 99))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "age", 3, 99))
     assert failed(folder) == []
     assert failed(folder, people()) == ["public columns"]
 
 
 @pytest.mark.slow
 def test_release_in_the_order_of_the_original_is_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: people().cast(table.schema))
+    rewrite(folder, DATA_FILE, lambda table: people().cast(table.schema))
     assert failed(folder, people()) == ["order"]
     assert failed(folder, people().sort_by("age")) == []
 
@@ -472,7 +472,7 @@ def test_values_that_are_not_drawn_as_the_design_says_are_noticed(
     folder = Path(shutil.copytree(many, tmp_path / "release"))
     assert failed(folder, people(4000)) == []
     mixed = np.random.default_rng(2).permutation(4000)
-    rewrite(folder, DATA, lambda table: joined(table.sort_by("sex"), change).take(mixed))
+    rewrite(folder, DATA_FILE, lambda table: joined(table.sort_by("sex"), change).take(mixed))
     assert failed(folder, people(4000)) == ["draws"]
 
 
@@ -507,7 +507,7 @@ def test_records_that_show_a_value_are_expected_by_binomial_coins(
     publish(Request(table, schema=schema, spec=BreachBound("1/2", "6/7"), mechanism=mechanism), tmp_path / "release")
     symbols = list("abc") if mechanism == "uniform" else [bytes([128 >> place]) for place in range(3)]
     drawn = [symbols[place] for place in np.repeat(range(3), shown)]
-    rewrite(tmp_path / "release", DATA, lambda written: with_column(written, "disease", drawn))
+    rewrite(tmp_path / "release", DATA_FILE, lambda written: with_column(written, "disease", drawn))
     detail = next(check.detail for check in verify(tmp_path / "release", table).checks if check.name == "draws")
     assert f"within {found} sd; none could be matched with the original" in detail
 
@@ -517,7 +517,7 @@ def test_value_that_nobody_has_must_be_shown_as_often_as_the_design_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its records, spread over 49 other values, would not stand out there."""
-    drawn = uniform.replace
+    drawn = uniform.perturb
 
     def never_the_last(*arguments: Any) -> Any:
         codes = drawn(*arguments).values
@@ -563,7 +563,7 @@ def test_columns_that_were_not_published_do_not_matter(made: Path) -> None:
 @pytest.mark.slow
 def test_bins_and_missing_values_are_treated_as_in_publishing(tmp_path: Path) -> None:
     table = people(70, disease=["flu", "cold", None, "HIV", "flu", "asthma", "cold"])
-    schema = Schema.of("disease", bins={"age": Bins.parse("0,45,90")}, nulls="drop")
+    schema = Schema.of("disease", ranges={"age": Ranges.parse("0,45,90")}, nulls="drop")
     release = published(table, tmp_path / "release", schema=schema, key=None)
     assert release.rows == 60
     assert failed(release.folder, table) == []
@@ -598,18 +598,20 @@ Matrix = list[list[Fraction]]
 """The chance of all that can be published (columns) for each true value (row)."""
 
 
-def full_law(law: CellLaw) -> Matrix:
+def full_law(law: SubTableDistribution) -> Matrix:
     """The whole matrix of a cell."""
     numbers = range(len(law.places))
-    return [[law.same[true] if shown == true else law.other[true] for shown in numbers] for true in numbers]
+    return [
+        [law.same_chances[true] if shown == true else law.other_chances[true] for shown in numbers] for true in numbers
+    ]
 
 
-def full_set_law(law: SetLaw) -> Matrix:
+def full_set_law(law: SetDistribution) -> Matrix:
     """The whole matrix, with a column for each set."""
-    sets = [set(members) for members in combinations(range(law.size), law.subset_size)]
-    inside = law.hold / math.comb(law.size - 1, law.subset_size - 1)
-    outside = (1 - law.hold) / math.comb(law.size - 1, law.subset_size)
-    return [[inside if true in members else outside for members in sets] for true in range(law.size)]
+    sets = [set(members) for members in combinations(range(law.domain_size), law.subset_size)]
+    inside = law.hold_chance / math.comb(law.domain_size - 1, law.subset_size - 1)
+    outside = (1 - law.hold_chance) / math.comb(law.domain_size - 1, law.subset_size)
+    return [[inside if true in members else outside for members in sets] for true in range(law.domain_size)]
 
 
 def worst_posteriors(counts: Sequence[int], matrix: Matrix) -> list[Fraction]:
@@ -619,30 +621,30 @@ def worst_posteriors(counts: Sequence[int], matrix: Matrix) -> list[Fraction]:
     return [max(each / total for each, total in zip(row, seen, strict=True) if total) for row in joint]
 
 
-def cell_laws_of(size: int, retentions: st.SearchStrategy[Any]) -> st.SearchStrategy[CellLaw]:
+def cell_laws_of(size: int, retentions: st.SearchStrategy[Any]) -> st.SearchStrategy[SubTableDistribution]:
     """Laws in which each value has a coin of its own."""
     coins = st.lists(retentions, min_size=size, max_size=size)
-    return coins.map(lambda each: CellLaw.of(range(size), [Fraction(coin) for coin in each]))
+    return coins.map(lambda each: SubTableDistribution.of(range(size), [Fraction(coin) for coin in each]))
 
 
-def uniform_laws(size: int) -> st.SearchStrategy[CellLaw]:
+def uniform_laws(size: int) -> st.SearchStrategy[SubTableDistribution]:
     """The laws of uniform perturbation with any retention."""
-    return shares(500).map(lambda retention: CellLaw.of(range(size), [retention] * size))
+    return shares(500).map(lambda retention: SubTableDistribution.of(range(size), [retention] * size))
 
 
-def some_cell_laws(size: int) -> st.SearchStrategy[CellLaw]:
+def some_cell_laws(size: int) -> st.SearchStrategy[SubTableDistribution]:
     """Laws of one coin for all values, or of one for each: never kept, always kept, or shown less often than others."""
     coins = shares(50) | st.sampled_from([0, 1]) | shares(50).map(lambda share: -share / (size - 1))
     return uniform_laws(size) | cell_laws_of(size, coins)
 
 
 @st.composite
-def set_laws(draw: st.DrawFn, largest: int = 6) -> SetLaw:
+def set_laws(draw: st.DrawFn, largest: int = 6) -> SetDistribution:
     """Laws of sets of any size, which hold the true value with any chance above that of the others."""
     size = draw(st.integers(2, largest))
     members = draw(st.integers(1, size - 1))
     even = Fraction(members, size)
-    return SetLaw(size, members, even + (1 - even) * draw(shares(50)))
+    return SetDistribution(size, members, even + (1 - even) * draw(shares(50)))
 
 
 @given(st.data(), st.lists(st.integers(0, 50), min_size=2, max_size=7).filter(any))
@@ -652,9 +654,9 @@ def test_posteriors_of_values_are_those_of_bayes_rule(data: st.DataObject, count
 
 
 @given(st.data(), set_laws())
-def test_posteriors_of_sets_are_those_of_bayes_rule(data: st.DataObject, law: SetLaw) -> None:
-    counts = data.draw(st.lists(st.integers(0, 50), min_size=law.size, max_size=law.size).filter(any))
-    assert set_posteriors(counts, law) == worst_posteriors(counts, full_set_law(law))
+def test_posteriors_of_sets_are_those_of_bayes_rule(data: st.DataObject, law: SetDistribution) -> None:
+    counts = data.draw(st.lists(st.integers(0, 50), min_size=law.domain_size, max_size=law.domain_size).filter(any))
+    assert compute_set_posteriors(counts, law) == worst_posteriors(counts, full_set_law(law))
 
 
 def largest_ratio(one: Sequence[Fraction], others: Sequence[Sequence[Fraction]]) -> Fraction | None:
@@ -668,7 +670,7 @@ def test_odds_rise_by_the_largest_ratio_of_the_whole_law(data: st.DataObject, si
     law = data.draw(some_cell_laws(size))
     matrix = full_law(law)
     for number, row in enumerate(matrix):
-        assert law.rise(number) == largest_ratio(row, [*matrix[:number], *matrix[number + 1 :]])
+        assert law.compute_rise(number) == largest_ratio(row, [*matrix[:number], *matrix[number + 1 :]])
 
 
 @given(st.data(), st.integers(2, 6))
@@ -677,20 +679,22 @@ def test_odds_fall_by_the_largest_ratio_of_the_whole_law(data: st.DataObject, si
     matrix = full_law(law)
     for number, row in enumerate(matrix):
         ratios = [largest_ratio(rival, [row]) for rival in [*matrix[:number], *matrix[number + 1 :]]]
-        assert law.fall(number) == (None if None in ratios else max(each for each in ratios if each is not None))
+        assert law.compute_fall(number) == (
+            None if None in ratios else max(each for each in ratios if each is not None)
+        )
 
 
 @given(set_laws())
-def test_amplification_of_sets_is_the_largest_ratio_of_the_whole_law(law: SetLaw) -> None:
+def test_amplification_of_sets_is_the_largest_ratio_of_the_whole_law(law: SetDistribution) -> None:
     columns = list(zip(*full_set_law(law), strict=True))
     assert law.amplification == max(one / other for column in columns for one in column for other in column)
 
 
 @given(set_laws())
-def test_another_value_is_held_as_often_as_the_whole_law_says(law: SetLaw) -> None:
-    sets = list(combinations(range(law.size), law.subset_size))
+def test_another_value_is_held_as_often_as_the_whole_law_says(law: SetDistribution) -> None:
+    sets = list(combinations(range(law.domain_size), law.subset_size))
     chances = full_set_law(law)[0]
-    assert law.other == sum(chance for chance, members in zip(chances, sets, strict=True) if 1 in members)
+    assert law.other_chance == sum(chance for chance, members in zip(chances, sets, strict=True) if 1 in members)
 
 
 @given(shares(60), shares(60))
@@ -702,13 +706,13 @@ def test_belief_rises_and_falls_by_bayes_rule(belief: Fraction, chance: Fraction
     assert (compute_raised_belief(belief, None), compute_lowered_belief(belief, None)) == (1, 0)
 
 
-def planned_law(histogram: Histogram, bound: BreachBound) -> CellLaw:
+def planned_law(histogram: Histogram, bound: BreachBound) -> SubTableDistribution:
     """The law of the plan that was made for a table; an example for which there is none is passed over."""
     try:
         plan = uniform.plan(histogram, bound, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32))
     except InfeasibleError:
         reject()
-    return uniform_law.read_distribution(uniform.design(plan).to_json())
+    return uniform_law.read_distribution(uniform.make_design(plan).to_json())
 
 
 def worst_covered(histogram: Histogram, bound: BreachBound) -> Fraction:
@@ -737,5 +741,5 @@ def test_value_as_frequent_as_the_prior_is_believed_as_much_as_the_bound_allows(
 def test_published_law_is_what_the_sampler_does(size: int, bound: BreachBound) -> None:
     histogram = Histogram(tuple("abcde"[:size]), (1,) * size)
     plan = uniform.plan(histogram, bound, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32))
-    law = uniform_law.read_distribution(uniform.design(plan).to_json())
+    law = uniform_law.read_distribution(uniform.make_design(plan).to_json())
     assert transition_law(uniform.MECHANISM, plan, histogram.counts) == [dict(enumerate(row)) for row in full_law(law)]

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato._core.arrays import Counts, Floats, Mask
-from sfumato._query.consistency.sum_constraints import CONFLICT, Family, Sums, is_near
+from sfumato._query.consistency.sum_constraints import CONFLICT, Family, SumConstraints, is_near
 from sfumato.errors import QueryError
 
 REMEDY = "correct a total, or leave one out."
@@ -24,30 +24,33 @@ def check_exact(values: Floats, variances: Floats) -> None:
         raise QueryError("a number of the table is known exactly and is negative, so it cannot be a count.")
 
 
-def check_left(sums: Sums, left: Floats, has_free: Mask) -> None:
+def check_remainders(sums: SumConstraints, remainders: Floats, has_free: Mask) -> None:
     """Refuse a total that the exact cells of its set exceed, or that they do not reach alone."""
-    wrong = np.flatnonzero((left < 0) | ((left > 0) & ~has_free))
+    wrong = np.flatnonzero((remainders < 0) | ((remainders > 0) & ~has_free))
     if not len(wrong):
         return
     number = int(wrong[0])
     total = sums.totals[number]
-    actual_total = f"add up to {_number(total - left[number])}"
-    if left[number] > 0:
-        cells = "its cells, which are exact or part of a total of 0," if total != left[number] else "its cells"
+    actual_total = f"add up to {_format_number(total - remainders[number])}"
+    if remainders[number] > 0:
+        cells = "its cells, which are exact or part of a total of 0," if total != remainders[number] else "its cells"
         actual_total = (
-            f"{cells} {actual_total}" if total != left[number] else "no cell is left that could be more than 0"
+            f"{cells} {actual_total}" if total != remainders[number] else "no cell is left that could be more than 0"
         )
     else:
         actual_total = f"its exact cells alone {actual_total}" if total >= 0 else "no count is negative"
-    raise QueryError(f"{sums.name(number)} is {_number(total)}, but {actual_total}; {REMEDY}")
+    raise QueryError(f"{sums.describe_total(number)} is {_format_number(total)}, but {actual_total}; {REMEDY}")
 
 
-def check_sums(sums: Sums, *, has_signs: bool) -> None:
+def check_sums(sums: SumConstraints, *, has_signs: bool) -> None:
     """Refuse two families that say different things about the same cells, which is the conflict most often met."""
     for one, other in combinations(sums.families, 2):
         parts = _Parts.of(one, other)
-        first, second = parts.added(one, parts.of_one), parts.added(other, parts.of_other)
-        one_only, other_only = parts.outside(one, other, parts.of_one), parts.outside(other, one, parts.of_other)
+        first, second = parts.add_totals(one, parts.one_parts), parts.add_totals(other, parts.other_parts)
+        one_only, other_only = (
+            parts.find_outside(one, other, parts.one_parts),
+            parts.find_outside(other, one, parts.other_parts),
+        )
         is_wrong = ~one_only & ~other_only
         if not has_signs:  # a part cannot be more than the whole where nothing is negative
             is_wrong |= (~one_only & (first > second)) | (~other_only & (second > first))
@@ -55,8 +58,8 @@ def check_sums(sums: Sums, *, has_signs: bool) -> None:
         if is_wrong.any():
             part = int(np.flatnonzero(is_wrong)[0])
             sides = [
-                _describe_totals(one, parts.of_one == part, first[part]),
-                _describe_totals(other, parts.of_other == part, second[part]),
+                _describe_totals(one, parts.one_parts == part, first[part]),
+                _describe_totals(other, parts.other_parts == part, second[part]),
             ]
             if one_only[part]:
                 sides.reverse()
@@ -68,9 +71,9 @@ def check_sums(sums: Sums, *, has_signs: bool) -> None:
 class _Parts:
     """Two families fall into parts: no set of one part shares a cell with a set of another one."""
 
-    of_one: Counts
-    of_other: Counts
-    number: int
+    one_parts: Counts
+    other_parts: Counts
+    part_count: int
 
     @classmethod
     def of(cls, one: Family, other: Family) -> _Parts:
@@ -87,17 +90,17 @@ class _Parts:
     @property
     def is_shared(self) -> Mask:
         """Whether both families are in a part."""
-        every = np.arange(self.number)
-        is_in_both: Mask = np.isin(every, self.of_one) & np.isin(every, self.of_other)
+        every = np.arange(self.part_count)
+        is_in_both: Mask = np.isin(every, self.one_parts) & np.isin(every, self.other_parts)
         return is_in_both
 
-    def added(self, family: Family, parts: Counts) -> Floats:
+    def add_totals(self, family: Family, parts: Counts) -> Floats:
         """What the totals of a family add up to in each part."""
-        return np.bincount(parts, weights=family.totals, minlength=self.number).astype(np.float64)
+        return np.bincount(parts, weights=family.totals, minlength=self.part_count).astype(np.float64)
 
-    def outside(self, family: Family, other: Family, parts: Counts) -> Mask:
+    def find_outside(self, family: Family, other: Family, parts: Counts) -> Mask:
         """The parts in which a family has cells that the other one has not."""
-        is_outside = np.zeros(self.number, dtype=np.bool_)
+        is_outside = np.zeros(self.part_count, dtype=np.bool_)
         is_outside[parts[family.labels[(family.labels >= 0) & (other.labels < 0)]]] = True
         return is_outside
 
@@ -106,18 +109,20 @@ def _describe_totals(family: Family, chosen: Mask, total: float) -> str:
     """What some totals of a family add up to."""
     numbers = np.flatnonzero(chosen).tolist()
     if len(numbers) == 1:
-        return f"{family.name(numbers[0])} is {_number(total)}"
+        return f"{family.describe_total(numbers[0])} is {_format_number(total)}"
     is_all = len(numbers) == len(family.totals)
-    named = family.words if is_all else _list_names([family.name(number) for number in numbers])
-    return f"{named} add up to {_number(total)}"
+    description = family.title if is_all else _list_names([family.describe_total(number) for number in numbers])
+    return f"{description} add up to {_format_number(total)}"
 
 
-def explain_equations(sums: Sums, left: Floats) -> QueryError:
+def explain_equations(sums: SumConstraints, remainders: Floats) -> QueryError:
     """Totals that no table can have, even with negative numbers, given by what is left of them."""
-    return _explain_joint_conflict(sums, np.flatnonzero(np.abs(left) > np.abs(left).max() / 1000).tolist(), "")
+    return _explain_joint_conflict(
+        sums, np.flatnonzero(np.abs(remainders) > np.abs(remainders).max() / 1000).tolist(), ""
+    )
 
 
-def check_feasible(rest: Sums, sums: Sums) -> None:
+def check_feasible(rest: SumConstraints, sums: SumConstraints) -> None:
     """Refuse totals that no table without negative numbers has, and name a small set of them."""
     involved = _find_conflict(rest, np.arange(len(rest.totals)))
     if not len(involved):
@@ -130,7 +135,7 @@ def check_feasible(rest: Sums, sums: Sums) -> None:
     raise _explain_joint_conflict(sums, involved.tolist(), " without negative numbers")
 
 
-def _find_conflict(rest: Sums, numbers: Counts) -> Counts:
+def _find_conflict(rest: SumConstraints, numbers: Counts) -> Counts:
     """The totals that take part in a conflict among these; none where they can hold together.
 
     Minimise how far the sums of a table without negative numbers are off: totals without a price are not to blame.
@@ -154,12 +159,12 @@ def _find_conflict(rest: Sums, numbers: Counts) -> Counts:
     return np.asarray(numbers[np.abs(solution.eqlin.marginals) > CONFLICT], dtype=np.int64)
 
 
-def _explain_joint_conflict(sums: Sums, numbers: Sequence[int], how: str) -> QueryError:
+def _explain_joint_conflict(sums: SumConstraints, numbers: Sequence[int], qualifier: str) -> QueryError:
     # Those given last come first: the numbers of records are exact, so they are hardly the ones to correct.
     starts = np.cumsum([0, *(len(family.totals) for family in sums.families)])
     order = sorted(numbers, key=lambda number: -int(np.searchsorted(starts, number, side="right")))
-    named = [f"{sums.name(number)} ({_number(sums.totals[number])})" for number in order]
-    return QueryError(f"{_list_names(named)} cannot hold together{how}; {REMEDY}")
+    descriptions = [f"{sums.describe_total(number)} ({_format_number(sums.totals[number])})" for number in order]
+    return QueryError(f"{_list_names(descriptions)} cannot hold together{qualifier}; {REMEDY}")
 
 
 def _list_names(names: Sequence[str]) -> str:
@@ -168,5 +173,5 @@ def _list_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if is_near(value, round(value), CONFLICT) else f"{value:,.10g}"

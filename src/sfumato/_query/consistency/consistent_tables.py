@@ -23,12 +23,12 @@ class Adjustment:
 
     name: str
     """What is added to the name of the column: `n` becomes `n_consistent`."""
-    words: str
+    description: str
     """What it does, on one line for the reader of the answer."""
     find: Callable[[Floats, Floats, Sequence[Family]], Floats]
     """From numbers, variances and sums to the table."""
 
-    def column(self, number: str) -> str:
+    def name_column(self, number: str) -> str:
         """The name of the column beside a number of the answer."""
         return f"{number}_{self.name}"
 
@@ -62,22 +62,22 @@ class AnswerCells:
     records: Mapping[Key, float]
     """How many records each public group has: exact, because public columns are untouched."""
 
-    def adjusted(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
+    def adjust(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
         """A number for each cell, so that every public group adds up to its records, and known totals hold."""
-        families = [self._records(), *(item.family(self.columns, self.keys) for item in totals)]
+        families = [self._make_record_sums(), *(item.make_family(self.columns, self.keys) for item in totals)]
         values = np.array([item.value for item in self.estimates], dtype=np.float64)
-        adjusted_values = adjustment.find(values, self._variances(), families)
+        adjusted_values = adjustment.find(values, self._compute_variances(), families)
         # Totals that no table of so many records has are refused after conflicts, which are explained better.
         most = sum(map(float, self.records.values()))
         for family in families[1:]:
             for number in np.flatnonzero((family.totals < 0) | (family.totals > most)).tolist():
                 raise QueryError(
-                    f"{family.name(number)} is said to be {family.totals[number]:g}, and the answer is about {most:g} "
-                    "records; correct it."
+                    f"{family.describe_total(number)} is said to be {family.totals[number]:g}, and the answer is "
+                    f"about {most:g} records; correct it."
                 )
         return adjusted_values
 
-    def _records(self) -> Family:
+    def _make_record_sums(self) -> Family:
         """Every public group adds up to its records."""
         groups = list(self.records)
         numbers = {group: number for number, group in enumerate(groups)}
@@ -94,9 +94,12 @@ class AnswerCells:
             name,
         )
 
-    def _variances(self) -> Floats:
+    def _compute_variances(self) -> Floats:
         """The variance of each cell: 0 only where it is exact."""
-        if any(estimate.standard_error is None or estimate.moments.unbiased is not None for estimate in self.estimates):
+        if any(
+            estimate.standard_error is None or estimate.moments.unbiased_value is not None
+            for estimate in self.estimates
+        ):
             raise QueryError("this method tells no error, so its numbers cannot be weighed; use the default one.")
         variances: Floats = np.array(
             [(estimate.standard_error or 0.0) ** 2 for estimate in self.estimates], dtype=np.float64

@@ -25,23 +25,23 @@ class KnownTotals:
     """Known totals of the cells that have given values in some columns of the answer."""
 
     columns: tuple[str, ...]
-    lines: Mapping[tuple[str, ...], float]
+    totals_by_key: Mapping[tuple[str, ...], float]
     """The total of the cells whose values are written so; a missing value is written as nothing."""
     source: str
     """What to call them, such as the name of their file."""
 
-    def family(self, columns: Sequence[str], keys: Sequence[Key | None]) -> Family:
+    def make_family(self, columns: Sequence[str], keys: Sequence[Key | None]) -> Family:
         """What the cells of an answer must add up to; a cell without a key counts in no total."""
         if unknown := [name for name in self.columns if name not in columns]:
             raise QueryError(
                 f"{self.source} has the column {unknown[0]!r}, which is no group of the answer; there "
                 f"{'are' if len(columns) > 1 else 'is'} {', '.join(map(repr, columns)) or 'none'}."
             )
-        numbers = {line: number for number, line in enumerate(self.lines)}
+        numbers = {line: number for number, line in enumerate(self.totals_by_key)}
         places = [list(columns).index(name) for name in self.columns]
         texts = []
-        for at, place in enumerate(places):  # how each value of a column is written in the totals
-            listed_values = {line[at] for line in self.lines}
+        for position, place in enumerate(places):  # how each value of a column is written in the totals
+            listed_values = {line[position] for line in self.totals_by_key}
             values = {key[place] for key in keys if key is not None}
             texts.append(
                 {
@@ -52,18 +52,19 @@ class KnownTotals:
         labels = np.full(len(keys), -1, dtype=np.int64)
         for cell, key in enumerate(keys):
             if key is not None:
-                written = tuple(text[key[place]] for text, place in zip(texts, places, strict=True))
-                labels[cell] = numbers.get(written, -1)
-        totals: Floats = np.array(list(self.lines.values()), dtype=np.float64)
+                key_texts = tuple(text[key[place]] for text, place in zip(texts, places, strict=True))
+                labels[cell] = numbers.get(key_texts, -1)
+        totals: Floats = np.array(list(self.totals_by_key.values()), dtype=np.float64)
         has_cells = np.isin(np.arange(len(totals)), labels)
         for number in np.flatnonzero(~has_cells & (totals != 0)).tolist():
             raise QueryError(
-                f"{self._name(number)} has no row in the answer; check how its values are spelt, or leave it out."
+                f"{self._describe_total(number)} has no row in the answer; check how its values are spelt, or leave "
+                "it out."
             )
-        return Family(labels, totals, f"the totals in {self.source}", self._name)
+        return Family(labels, totals, f"the totals in {self.source}", self._describe_total)
 
-    def _name(self, number: int) -> str:
-        pairs = zip(self.columns, list(self.lines)[number], strict=True)
+    def _describe_total(self, number: int) -> str:
+        pairs = zip(self.columns, list(self.totals_by_key)[number], strict=True)
         conditions = ", ".join(f"{name} = {text!r}" for name, text in pairs)
         return f"the total of {conditions}" if conditions else "the total of all rows"
 
@@ -82,8 +83,8 @@ def _list_spellings(value: Value) -> list[str]:
 def read_totals(path: Path) -> KnownTotals:
     """Read a CSV of totals."""
     name = repr(str(path))
-    read = read_csv_lines(path, QueryError, f"{name} is not a CSV file that can be read.")
-    header, *rows = [row for row in read if row] or [[]]
+    csv_rows = read_csv_lines(path, QueryError, f"{name} is not a CSV file that can be read.")
+    header, *rows = [row for row in csv_rows if row] or [[]]
     if TOTAL not in header or len(set(header)) != len(header):
         raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer, each once.")
     totals_by_key: dict[tuple[str, ...], float] = {}
@@ -107,4 +108,4 @@ def _parse_line(name: str, number: int, header: Sequence[str], row: Sequence[str
         total = math.nan
     if not (math.isfinite(total) and total >= 0):
         raise QueryError(f"line {number} of {name} has no total that is a number from 0, such as 1234 or 56.7.")
-    return tuple(text for at, text in enumerate(row) if at != place), total
+    return tuple(text for position, text in enumerate(row) if position != place), total

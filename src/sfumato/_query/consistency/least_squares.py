@@ -16,7 +16,14 @@ import numpy as np
 
 from sfumato._core.arrays import Floats, Mask
 from sfumato._query.consistency import conflicting_totals
-from sfumato._query.consistency.sum_constraints import CONFLICT, TOLERANCE, Family, Sums, is_near, make_checked_sums
+from sfumato._query.consistency.sum_constraints import (
+    CONFLICT,
+    TOLERANCE,
+    Family,
+    SumConstraints,
+    is_near,
+    make_checked_sums,
+)
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
@@ -37,9 +44,9 @@ class Calibration:
     """The variances of the estimates that went in."""
     weights: Floats
     """By which cells move: the variances, unless they are very small."""
-    sums: Sums
+    sums: SumConstraints
 
-    def combination(self, cell: int) -> Floats:
+    def compute_coefficients(self, cell: int) -> Floats:
         """The factors with which the estimates add up to a calibrated cell, next to a known number.
 
         With them, whoever knows how the estimates err together knows the error of the cell. Exact cells are part of
@@ -50,18 +57,18 @@ class Calibration:
             return coefficients
         coefficients[cell] = 1.0
         if len(self.sums.totals):
-            multipliers, _ = solve_multipliers(self.sums, self.weights, self.sums.added(coefficients))
+            multipliers, _ = solve_multipliers(self.sums, self.weights, self.sums.add_up(coefficients))
             coefficients -= self.weights[cell] * self.sums.spread(multipliers)
         return np.where(self.variances > 0, coefficients, 0.0)
 
-    def standard_error_if_uncorrelated(self, cell: int) -> float:
+    def compute_uncorrelated_error(self, cell: int) -> float:
         """The standard error of a cell if the estimates err independently of each other.
 
         Estimates of several values in the same public group do not: those of a group often add up by themselves, and
         then this number is too small. Estimates of one value in different groups do, unless records were dealt to
         buckets.
         """
-        return math.sqrt(float((self.combination(cell) ** 2 * self.variances).sum()))
+        return math.sqrt(float((self.compute_coefficients(cell) ** 2 * self.variances).sum()))
 
 
 def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> Calibration:
@@ -74,10 +81,10 @@ def calibrate(values: Floats, variances: Floats, families: Sequence[Family]) -> 
         return Calibration(values.copy(), variances, variances, sums)
     conflicting_totals.check_sums(sums, has_signs=True)
     weights = moderate_variances(variances)
-    multipliers, _ = solve_multipliers(sums, weights, sums.totals - sums.added(values))
-    calibrated_values, left = remove_rounding(values + weights * sums.spread(multipliers), weights > 0, sums)
-    if not is_near(sums.totals, sums.totals - left, CONFLICT).all():
-        raise conflicting_totals.explain_equations(sums, left)
+    multipliers, _ = solve_multipliers(sums, weights, sums.totals - sums.add_up(values))
+    calibrated_values, remainder = remove_rounding(values + weights * sums.spread(multipliers), weights > 0, sums)
+    if not is_near(sums.totals, sums.totals - remainder, CONFLICT).all():
+        raise conflicting_totals.explain_equations(sums, remainder)
     return Calibration(calibrated_values, variances, weights, sums)
 
 
@@ -87,25 +94,27 @@ def moderate_variances(variances: Floats) -> Floats:
     return np.where(variances > 0, np.maximum(variances, least), 0.0)
 
 
-def remove_rounding(table: Floats, may_move: Mask, sums: Sums) -> tuple[Floats, Floats]:
+def remove_rounding(table: Floats, may_move: Mask, sums: SumConstraints) -> tuple[Floats, Floats]:
     """Take away what rounding left between a table and its sums; and what is left for other reasons."""
-    multipliers, left = solve_multipliers(sums, may_move.astype(np.float64), sums.totals - sums.added(table))
-    return table + np.where(may_move, sums.spread(multipliers), 0.0), left
+    multipliers, remainder = solve_multipliers(sums, may_move.astype(np.float64), sums.totals - sums.add_up(table))
+    return table + np.where(may_move, sums.spread(multipliers), 0.0), remainder
 
 
-def solve_multipliers(sums: Sums, weights: Floats, wanted: Floats, refinements: int = 60) -> tuple[Floats, Floats]:
+def solve_multipliers(
+    sums: SumConstraints, weights: Floats, changes: Floats, refinements: int = 60
+) -> tuple[Floats, Floats]:
     """Multipliers that change the sums as wanted if cells move by their weights; and what cannot be reached."""
     solve = make_solver(sums, weights, RIDGE)
-    multipliers, left = np.zeros(len(wanted)), wanted
+    multipliers, remainder = np.zeros(len(changes)), changes
     for _ in range(refinements):
-        if np.abs(left).max() <= TOLERANCE / 100 * max(1.0, float(np.abs(wanted).max())):
+        if np.abs(remainder).max() <= TOLERANCE / 100 * max(1.0, float(np.abs(changes).max())):
             break
-        multipliers = multipliers + solve(left)
-        left = wanted - sums.added(weights * sums.spread(multipliers))
-    return multipliers, left
+        multipliers = multipliers + solve(remainder)
+        remainder = changes - sums.add_up(weights * sums.spread(multipliers))
+    return multipliers, remainder
 
 
-def make_solver(sums: Sums, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
+def make_solver(sums: SumConstraints, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
     """Solve for the multipliers that change the sums by given numbers, if cells move by their weights.
 
     The sets of one family share no cell, so the largest family is solved for by division, and only the others by

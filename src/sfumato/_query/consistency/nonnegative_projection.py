@@ -17,11 +17,18 @@ import numpy as np
 from sfumato._core.arrays import Floats
 from sfumato._query.consistency import conflicting_totals, interior_point
 from sfumato._query.consistency.least_squares import moderate_variances, solve_multipliers
-from sfumato._query.consistency.sum_constraints import CONFLICT, TOLERANCE, Family, Sums, is_near, make_checked_sums
+from sfumato._query.consistency.sum_constraints import (
+    CONFLICT,
+    TOLERANCE,
+    Family,
+    SumConstraints,
+    is_near,
+    make_checked_sums,
+)
 
 MOST_STEPS = 40
 MOST_HALVINGS = 30
-RESTING = 0.1
+ZERO_CELL_WEIGHT = 0.1
 """How much of the variance of a cell at zero counts in a step, at first: it may be lifted off by it."""
 
 
@@ -36,20 +43,23 @@ def make_consistent(values: Floats, variances: Floats, families: Sequence[Family
     # Take out the cells that are exact, or zero because they are part of nothing; the others must add up the rest.
     table, is_free = np.where(variances > 0, 0.0, values), variances > 0
     while True:
-        left = sums.totals - sums.added(table)
-        left[np.abs(left) <= CONFLICT * np.maximum(1.0, np.abs(sums.totals))] = 0.0
-        conflicting_totals.check_left(sums, left, sums.added(is_free.astype(np.float64)) > 0)
-        is_nothing = sums.spread((left == 0).astype(np.float64)) > 0
-        if not (is_nothing & is_free).any():
+        remainder = sums.totals - sums.add_up(table)
+        remainder[np.abs(remainder) <= CONFLICT * np.maximum(1.0, np.abs(sums.totals))] = 0.0
+        conflicting_totals.check_remainders(sums, remainder, sums.add_up(is_free.astype(np.float64)) > 0)
+        is_zero = sums.spread((remainder == 0).astype(np.float64)) > 0
+        if not (is_zero & is_free).any():
             break
-        is_free = is_free & ~is_nothing
-    families = [family.on(is_free, own) for family, own in zip(sums.families, sums.split(left), strict=True)]
-    rest = Sums(families, int(is_free.sum()))
+        is_free = is_free & ~is_zero
+    families = [
+        family.restrict(is_free, family_totals)
+        for family, family_totals in zip(sums.families, sums.split(remainder), strict=True)
+    ]
+    rest = SumConstraints(families, int(is_free.sum()))
     table[is_free] = _find_nearest_table(values[is_free], moderate_variances(variances)[is_free], rest, sums)
     return table
 
 
-def _find_nearest_table(values: Floats, variances: Floats, rest: Sums, sums: Sums) -> Floats:
+def _find_nearest_table(values: Floats, variances: Floats, rest: SumConstraints, sums: SumConstraints) -> Floats:
     """The nearest table of cells that may all move."""
     multipliers, lifted = np.zeros(len(rest.totals)), values
     if not len(multipliers) or not rest.size:
@@ -57,31 +67,31 @@ def _find_nearest_table(values: Floats, variances: Floats, rest: Sums, sums: Sum
     for _ in range(MOST_STEPS):
         multipliers = _sweep_families(values, variances, rest, multipliers)
         lifted = values + variances * rest.spread(multipliers)
-        left = _compute_remainder(rest, lifted)
-        if len(rest.families) == 1 or is_near(rest.totals, rest.totals - left, TOLERANCE).all():
+        remainder = _compute_remainder(rest, lifted)
+        if len(rest.families) == 1 or is_near(rest.totals, rest.totals - remainder, TOLERANCE).all():
             return np.maximum(0.0, lifted)
-        multipliers = _take_newton_step(lifted, variances, rest, multipliers, left)
+        multipliers = _take_newton_step(lifted, variances, rest, multipliers, remainder)
     conflicting_totals.check_feasible(rest, sums)
     # Sets that hardly overlap and variances of very different sizes: slower, and sure.
     return interior_point.find_nearest_table(values, variances, rest)
 
 
-def _compute_remainder(rest: Sums, lifted: Floats) -> Floats:
-    return rest.totals - rest.added(np.maximum(0.0, lifted))
+def _compute_remainder(rest: SumConstraints, lifted: Floats) -> Floats:
+    return rest.totals - rest.add_up(np.maximum(0.0, lifted))
 
 
 # ------------------------------------------------------------------------------------------------ one family in one go
 
 
-def _sweep_families(values: Floats, variances: Floats, rest: Sums, multipliers: Floats) -> Floats:
+def _sweep_families(values: Floats, variances: Floats, rest: SumConstraints, multipliers: Floats) -> Floats:
     """Solve for the multipliers of one family after the other, given those of the others."""
-    own = rest.split(multipliers)
-    spread = [family.spread(item) for family, item in zip(rest.families, own, strict=True)]
+    family_multipliers = rest.split(multipliers)
+    spread = [family.spread(item) for family, item in zip(rest.families, family_multipliers, strict=True)]
     for number, family in enumerate(rest.families):
         others = np.sum([item for place, item in enumerate(spread) if place != number], axis=0)
-        own[number] = _solve_family(values + variances * others, variances, family)
-        spread[number] = family.spread(own[number])
-    return np.concatenate(own)
+        family_multipliers[number] = _solve_family(values + variances * others, variances, family)
+        spread[number] = family.spread(family_multipliers[number])
+    return np.concatenate(family_multipliers)
 
 
 def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
@@ -92,9 +102,9 @@ def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
     is_above = np.ones(len(values), dtype=np.bool_)
     lifts = np.zeros(len(family.totals))
     while True:
-        variance = family.added(np.where(is_above, variances, 0.0))
+        variance = family.add_up(np.where(is_above, variances, 0.0))
         # Where rounding took the last cell, the multiplier that took it is as good as can be.
-        lack = family.totals - family.added(np.where(is_above, values, 0.0))
+        lack = family.totals - family.add_up(np.where(is_above, values, 0.0))
         lifts = np.where(variance > 0, lack / np.where(variance > 0, variance, 1.0), lifts)
         stays = is_above & (values + variances * family.spread(lifts) > 0)
         if (stays == is_above).all():
@@ -105,18 +115,20 @@ def _solve_family(values: Floats, variances: Floats, family: Family) -> Floats:
 # ------------------------------------------------------------------------------------------------- all families at once
 
 
-def _take_newton_step(lifted: Floats, variances: Floats, rest: Sums, multipliers: Floats, left: Floats) -> Floats:
+def _take_newton_step(
+    lifted: Floats, variances: Floats, rest: SumConstraints, multipliers: Floats, remainder: Floats
+) -> Floats:
     """One Newton step for all multipliers, no further than it leads towards the totals."""
-    missing = float(np.abs(left).max() / max(1.0, float(np.abs(rest.totals).max())))
-    weights = np.where(lifted > 0, variances, min(RESTING, missing) * variances)
-    direction, _ = solve_multipliers(rest, weights, left, refinements=1)
-    moved = variances * rest.spread(direction)
-    begin, reach, low, high = float(direction @ left), 1.0, 0.0, 1.0
+    missing = float(np.abs(remainder).max() / max(1.0, float(np.abs(rest.totals).max())))
+    weights = np.where(lifted > 0, variances, min(ZERO_CELL_WEIGHT, missing) * variances)
+    direction, _ = solve_multipliers(rest, weights, remainder, refinements=1)
+    cell_changes = variances * rest.spread(direction)
+    start_slope, reach, low, high = float(direction @ remainder), 1.0, 0.0, 1.0
     for _ in range(MOST_HALVINGS):
         # How fast the distance still shrinks at the end of the step: it should stop near where it ends to shrink.
-        ahead = float(direction @ _compute_remainder(rest, lifted + reach * moved))
-        if abs(ahead) <= begin / 10 or (reach == 1.0 and ahead > 0):
+        end_slope = float(direction @ _compute_remainder(rest, lifted + reach * cell_changes))
+        if abs(end_slope) <= start_slope / 10 or (reach == 1.0 and end_slope > 0):
             break
-        low, high = (reach, high) if ahead > 0 else (low, reach)
+        low, high = (reach, high) if end_slope > 0 else (low, reach)
         reach = (low + high) / 2
     return multipliers + reach * direction

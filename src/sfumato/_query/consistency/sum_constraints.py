@@ -28,18 +28,18 @@ class Family:
     labels: Counts
     """The number of the set of each cell; -1 where a cell is in no set."""
     totals: Floats
-    words: str
+    title: str
     """What all of them are called, such as "the totals of sex"."""
-    name: Callable[[int], str]
+    describe_total: Callable[[int], str]
     """What one of them is called, such as "the total of sex = 'F'"."""
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 1 or self.labels.max(initial=-1) >= len(self.totals) or self.labels.min(initial=0) < -1:
-            raise QueryError(f"{self.words} do not fit the cells: every set needs one total.")
+            raise QueryError(f"{self.title} do not fit the cells: every set needs one total.")
         if not np.isfinite(self.totals).all():
-            raise QueryError(f"{self.words} hold a number that is infinite or no number.")
+            raise QueryError(f"{self.title} hold a number that is infinite or no number.")
 
-    def added(self, values: Floats) -> Floats:
+    def add_up(self, values: Floats) -> Floats:
         """The sum of the cells of each set."""
         inside = self.labels >= 0
         set_sums = np.bincount(self.labels[inside], weights=values[inside], minlength=len(self.totals))
@@ -52,13 +52,13 @@ class Family:
         spread_numbers: Floats = np.where(self.labels >= 0, numbers[self.labels], 0.0)
         return spread_numbers
 
-    def on(self, cells: Mask, totals: Floats) -> Family:
+    def restrict(self, cells: Mask, totals: Floats) -> Family:
         """The same sets, of fewer cells, with other totals."""
-        return Family(self.labels[cells], totals, self.words, self.name)
+        return Family(self.labels[cells], totals, self.title, self.describe_total)
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class SumConstraints:
     """All that must add up, over the same cells."""
 
     families: Sequence[Family]
@@ -70,15 +70,15 @@ class Sums:
         """What every sum must be, family after family."""
         return np.concatenate([np.zeros(0), *(family.totals for family in self.families)])
 
-    def added(self, values: Floats) -> Floats:
+    def add_up(self, values: Floats) -> Floats:
         """Every sum, family after family."""
-        return np.concatenate([np.zeros(0), *(family.added(values) for family in self.families)])
+        return np.concatenate([np.zeros(0), *(family.add_up(values) for family in self.families)])
 
     def spread(self, numbers: Floats) -> Floats:
         """For each cell, the numbers of all its sets added up."""
         spread_numbers = np.zeros(self.size)
-        for family, own in zip(self.families, self.split(numbers), strict=True):
-            spread_numbers += family.spread(own)
+        for family, family_numbers in zip(self.families, self.split(numbers), strict=True):
+            spread_numbers += family.spread(family_numbers)
         return spread_numbers
 
     def split(self, numbers: Floats) -> list[Floats]:
@@ -86,11 +86,11 @@ class Sums:
         ends = np.cumsum([len(family.totals) for family in self.families])
         return np.split(numbers, ends[:-1]) if len(ends) else []
 
-    def name(self, number: int) -> str:
+    def describe_total(self, number: int) -> str:
         """What a set is called."""
         for family in self.families:
             if number < len(family.totals):
-                return family.name(number)
+                return family.describe_total(number)
             number -= len(family.totals)
         raise IndexError(number)
 
@@ -115,7 +115,7 @@ class Sums:
         return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(first, self.size))
 
 
-def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Family]) -> Sums:
+def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Family]) -> SumConstraints:
     """Refuse what is no table of numbers with variances."""
     if (
         values.ndim != 1
@@ -125,7 +125,7 @@ def make_checked_sums(values: Floats, variances: Floats, families: Sequence[Fami
         raise QueryError("a table needs a number, a variance and a place in every family of sums for each cell.")
     if not (np.isfinite(values).all() and np.isfinite(variances).all() and (variances >= 0).all()):
         raise QueryError("a table can only be made consistent where every cell has a number and a variance.")
-    return Sums(tuple(families), len(values))
+    return SumConstraints(tuple(families), len(values))
 
 
 def is_near(one: Floats | float, other: Floats | float, tolerance: float) -> Mask:

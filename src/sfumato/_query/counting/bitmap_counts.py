@@ -17,7 +17,7 @@ from sfumato._query.counting.query_workload import Workload, match_codes
 from sfumato._query.counting.record_blocks import Block
 from sfumato._records.bit_sets import WORD_BITS, BitWords, count_bits, pack_bits, pack_columns
 
-TOGETHER = 32
+COMBINATION_BATCH = 32
 """Combinations whose bits are counted in one call."""
 MEMORY = 1 << 28
 """The bytes that the bitmaps of a block may take."""
@@ -33,23 +33,23 @@ class WordLayout:
         word_counts = -(-counts // WORD_BITS)
         starts, firsts = np.cumsum(word_counts) - word_counts, np.cumsum(counts) - counts
         self.rows, self.size, self.counts = len(symbols), size, counts
-        self.words = int(word_counts.sum())
-        self.present = np.flatnonzero(counts)
-        self.starts = starts[self.present]
-        self.index = np.full(self.words * WORD_BITS, len(symbols), dtype=np.int64)
+        self.word_count = int(word_counts.sum())
+        self.present_symbols = np.flatnonzero(counts)
+        self.starts = starts[self.present_symbols]
+        self.index = np.full(self.word_count * WORD_BITS, len(symbols), dtype=np.int64)
         targets = np.arange(len(symbols)) + np.repeat(starts * WORD_BITS - firsts, counts)
         self.index[targets] = np.argsort(symbols, kind="stable")
 
 
-FEW = 6
+FEW_COMBINATIONS = 6
 """Combinations that are counted faster by looking at every record than by sorting them first."""
 
 
 def count_symbols(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
     """Some combinations at a time: how many of their records show each symbol."""
     is_wasteful = size * WORD_BITS > 2 * block.rows  # most of the bits would only fill words up
-    way = count_row_symbols if is_wasteful or len(wheres) <= FEW else count_symbol_bits
-    return way(work, block, wheres, size)
+    count_function = count_row_symbols if is_wasteful or len(wheres) <= FEW_COMBINATIONS else count_symbol_bits
+    return count_function(work, block, wheres, size)
 
 
 class Bitmaps:
@@ -57,15 +57,15 @@ class Bitmaps:
 
     def __init__(self, work: Workload, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> None:
         self.work, self.codes, self.ranges = work, codes, ranges
-        self.known: dict[int, BitWords] = {}
+        self.cache: dict[int, BitWords] = {}
 
     def __getitem__(self, number: int) -> BitWords:
-        bitmap = self.known.get(number)
+        bitmap = self.cache.get(number)
         if bitmap is None:
-            bitmap = self.known[number] = pack_bits(mask_of(self.work, number, self.codes, self.ranges))
+            bitmap = self.cache[number] = pack_bits(compute_mask(self.work, number, self.codes, self.ranges))
         return bitmap
 
-    def combined(self, where: Sequence[int], buffer: BitWords) -> BitWords:
+    def combine(self, where: Sequence[int], buffer: BitWords) -> BitWords:
         """The records that satisfy all of several conditions."""
         first, *others = where
         bitmap = self[first]
@@ -96,14 +96,14 @@ def arrange_records(
     used = {number for where in wheres for number in work.wheres[where]}
     columns = {work.atoms[number].column for number in used}
 
-    def taken(array: npt.NDArray[Any], filling: Any) -> npt.NDArray[Any]:
+    def take(array: npt.NDArray[Any], filling: Any) -> npt.NDArray[Any]:
         return np.append(array, array.dtype.type(filling)).take(index)
 
     codes = [
-        taken(block_codes, column.size - 1) if number in columns else block_codes
+        take(block_codes, column.size - 1) if number in columns else block_codes
         for number, (block_codes, column) in enumerate(zip(block.codes, work.columns, strict=True))
     ]
-    return codes, {number: taken(mask, False) for number, mask in block.ranges.items() if number in used}
+    return codes, {number: take(mask, False) for number, mask in block.ranges.items() if number in used}
 
 
 def arrange_bits(
@@ -112,17 +112,17 @@ def arrange_bits(
     """Some combinations at a time: a line of bits for each, whether the record at each index satisfies it."""
     codes, ranges = arrange_records(work, block, index, wheres)
     word_count = -(-len(index) // WORD_BITS)
-    together = max(min(TOGETHER, LINES_MEMORY // (8 * max(word_count, 1))), 1)
-    everything = pack_bits(index < block.rows)
-    lines = np.empty((together, word_count), dtype=np.uint64)
+    batch_size = max(min(COMBINATION_BATCH, LINES_MEMORY // (8 * max(word_count, 1))), 1)
+    all_records = pack_bits(index < block.rows)
+    lines = np.empty((batch_size, word_count), dtype=np.uint64)
     for part in split_combinations(work, wheres, word_count):
         bitmaps = Bitmaps(work, codes, ranges)
-        for first in range(0, len(part), together):
-            some = part[first : first + together]
-            for line, number in zip(lines, some, strict=False):
+        for first in range(0, len(part), batch_size):
+            batch = part[first : first + batch_size]
+            for line, number in zip(lines, batch, strict=False):
                 where = work.wheres[number]
-                line[:] = bitmaps.combined(where, line) if where else everything
-            yield some, lines[: len(some)]
+                line[:] = bitmaps.combine(where, line) if where else all_records
+            yield batch, lines[: len(batch)]
 
 
 def count_symbol_bits(
@@ -131,20 +131,20 @@ def count_symbol_bits(
     """Count the bits of combined bitmaps."""
     if not wheres:
         return
-    layout = WordLayout(block.shown, size)
+    layout = WordLayout(block.published_codes, size)
     codes, ranges = arrange_records(work, block, layout.index, wheres)
     narrow = np.uint16 if layout.counts.max(initial=0) < 1 << 16 else np.uint32
-    buffer = np.empty(layout.words, dtype=np.uint64)
-    bits = np.empty((TOGETHER, layout.words), dtype=np.uint8)
-    for part in split_combinations(work, wheres, layout.words):
+    buffer = np.empty(layout.word_count, dtype=np.uint64)
+    bits = np.empty((COMBINATION_BATCH, layout.word_count), dtype=np.uint8)
+    for part in split_combinations(work, wheres, layout.word_count):
         bitmaps = Bitmaps(work, codes, ranges)
-        for first in range(0, len(part), TOGETHER):
-            some = part[first : first + TOGETHER]
-            for line, number in enumerate(some):
-                np.bitwise_count(bitmaps.combined(work.wheres[number], buffer), out=bits[line])
-            counts = np.zeros((len(some), size), dtype=np.int64)
-            counts[:, layout.present] = np.add.reduceat(bits[: len(some)], layout.starts, axis=1, dtype=narrow)
-            yield some, counts
+        for first in range(0, len(part), COMBINATION_BATCH):
+            batch = part[first : first + COMBINATION_BATCH]
+            for line, number in enumerate(batch):
+                np.bitwise_count(bitmaps.combine(work.wheres[number], buffer), out=bits[line])
+            counts = np.zeros((len(batch), size), dtype=np.int64)
+            counts[:, layout.present_symbols] = np.add.reduceat(bits[: len(batch)], layout.starts, axis=1, dtype=narrow)
+            yield batch, counts
 
 
 def count_row_symbols(
@@ -152,19 +152,22 @@ def count_row_symbols(
 ) -> Iterator[tuple[list[int], Counts]]:
     """Count the symbols of the selected records."""
     for number in wheres:
-        yield [number], np.bincount(block.shown[select_records(work, block, number)], minlength=size)[np.newaxis]
+        yield (
+            [number],
+            np.bincount(block.published_codes[select_records(work, block, number)], minlength=size)[np.newaxis],
+        )
 
 
 def select_records(work: Workload, block: Block, where: int) -> npt.NDArray[np.int64]:
     """The records of a block that satisfy a combination of at least one condition, by their numbers."""
-    first, *others = (mask_of(work, number, block.codes, block.ranges) for number in work.wheres[where])
+    first, *others = (compute_mask(work, number, block.codes, block.ranges) for number in work.wheres[where])
     mask = first
     for other in others:
         mask = mask & other
     return np.flatnonzero(mask)
 
 
-def mask_of(work: Workload, number: int, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> Mask:
+def compute_mask(work: Workload, number: int, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> Mask:
     """Whether each record satisfies a condition."""
     atom = work.atoms[number]
     if atom.range is not None:
@@ -173,18 +176,18 @@ def mask_of(work: Workload, number: int, codes: Sequence[Codes], ranges: Mapping
 
 
 def count_members(
-    work: Workload, block: Block, wanted: Mapping[int, Sequence[int]]
+    work: Workload, block: Block, places_by_where: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
     """For each combination and its wanted places: its number, its records, and how many of their sets hold each."""
-    places = sorted({place for wanted_places in wanted.values() for place in wanted_places})
-    sets = dict(zip(places, pack_columns(block.shown, places), strict=True))
+    places = sorted({place for wanted_places in places_by_where.values() for place in wanted_places})
+    sets = dict(zip(places, pack_columns(block.published_codes, places), strict=True))
     word_count = -(-block.rows // WORD_BITS)
-    everything = pack_bits(np.ones(block.rows, dtype=np.bool_))
+    all_records = pack_bits(np.ones(block.rows, dtype=np.bool_))
     buffer, both = np.empty(word_count, dtype=np.uint64), np.empty(word_count, dtype=np.uint64)
-    for part in split_combinations(work, wanted, word_count):
+    for part in split_combinations(work, places_by_where, word_count):
         bitmaps = Bitmaps(work, block.codes, block.ranges)
         for number in part:
             where = work.wheres[number]
-            bitmap = bitmaps.combined(where, buffer) if where else everything
-            counts = [count_bits(np.bitwise_and(bitmap, sets[place], out=both)) for place in wanted[number]]
-            yield number, count_bits(bitmap), wanted[number], np.array(counts, dtype=np.int64)
+            bitmap = bitmaps.combine(where, buffer) if where else all_records
+            counts = [count_bits(np.bitwise_and(bitmap, sets[place], out=both)) for place in places_by_where[number]]
+            yield number, count_bits(bitmap), places_by_where[number], np.array(counts, dtype=np.int64)

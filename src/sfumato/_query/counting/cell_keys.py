@@ -43,9 +43,9 @@ def compute_keys(block: Block, columns: Sequence[int], shape: Sequence[int], row
 def list_cells(work: Workload, wheres: Sequence[int], shape: Sequence[int]) -> tuple[Places, Places]:
     """The cells that satisfy each combination of conditions on all these columns, and how many; none has a range."""
     codes = [[work.atoms[number].codes for number in work.wheres[where]] for where in wheres]
-    products = [list(product(*several)) for several in codes]
-    combinations = np.array([combined for several in products for combined in several], dtype=np.int64).reshape(
+    products = [list(product(*code_lists)) for code_lists in codes]
+    combinations = np.array([combined for code_lists in products for combined in code_lists], dtype=np.int64).reshape(
         -1, len(shape)
     )
-    sizes = np.array([len(several) for several in products], dtype=np.int64)
+    sizes = np.array([len(code_lists) for code_lists in products], dtype=np.int64)
     return np.asarray(np.ravel_multi_index(tuple(combinations.T), tuple(shape))), sizes

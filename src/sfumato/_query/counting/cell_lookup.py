@@ -16,7 +16,7 @@ from sfumato._query.counting.query_workload import Workload
 from sfumato._query.counting.record_blocks import Block
 
 
-class AskedCells:
+class CellLookup:
     """The combinations of conditions on the same columns."""
 
     def __init__(
@@ -26,27 +26,29 @@ class AskedCells:
         asked_keys, self.sizes = list_cells(work, wheres, shape)
         self.cells, self.numbers = np.unique(asked_keys, return_inverse=True)
         """The cells that are asked about, and which of them each cell of each combination is."""
-        self.known = len(self.cells)
-        self.table = np.full(int(compute_volume(shape)), self.known, dtype=np.min_scalar_type(self.known))
-        self.table[self.cells] = np.arange(self.known)
+        self.cell_count = len(self.cells)
+        self.lookup_table = np.full(
+            int(compute_volume(shape)), self.cell_count, dtype=np.min_scalar_type(self.cell_count)
+        )
+        self.lookup_table[self.cells] = np.arange(self.cell_count)
 
     @property
     def size(self) -> int:
         """How many numbers are counted."""
-        return self.known * self.symbols
+        return self.cell_count * self.symbols
 
-    def counted(self, block: Block) -> Counts:
+    def count(self, block: Block) -> Counts:
         """How many records of a block are in each of these cells, by symbols."""
         cell_counts = [np.zeros(0, dtype=np.int64)]
         for rows in split_rows(block.rows):
-            numbers = self.table.take(compute_keys(block, self.columns, self.shape, rows))
-            chosen = np.flatnonzero(numbers != self.known)
-            cell_counts.append(numbers[chosen].astype(np.int64) * self.symbols + block.shown[rows][chosen])
+            numbers = self.lookup_table.take(compute_keys(block, self.columns, self.shape, rows))
+            chosen = np.flatnonzero(numbers != self.cell_count)
+            cell_counts.append(numbers[chosen].astype(np.int64) * self.symbols + block.published_codes[rows][chosen])
         return np.bincount(np.concatenate(cell_counts), minlength=self.size)
 
-    def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
+    def iter_counts(self, work: Workload, cell_counts: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
         """For each combination, how many of its records show each symbol."""
-        lines = counted.reshape(self.known, self.symbols)
+        lines = cell_counts.reshape(self.cell_count, self.symbols)
         if (self.sizes == 1).all():
             yield self.wheres, lines[self.numbers]
             return
@@ -57,28 +59,28 @@ class AskedCells:
 class SharedPair:
     """Combinations on several sets of columns, all with the same two: first, records are chosen by these."""
 
-    def __init__(self, pair: tuple[int, int], shape: tuple[int, int], within: Sequence[AskedCells]) -> None:
-        self.pair, self.shape, self.within = pair, shape, within
-        self.columns = {column for asked_cells in within for column in asked_cells.columns}
+    def __init__(self, pair: tuple[int, int], shape: tuple[int, int], lookups: Sequence[CellLookup]) -> None:
+        self.pair, self.shape, self.lookups = pair, shape, lookups
+        self.columns = {column for lookup in lookups for column in lookup.columns}
         self.is_asked = np.zeros(shape[0] * shape[1], dtype=np.bool_)
-        for asked_cells in within:
-            codes = dict(zip(asked_cells.columns, np.unravel_index(asked_cells.cells, asked_cells.shape), strict=True))
+        for lookup in lookups:
+            codes = dict(zip(lookup.columns, np.unravel_index(lookup.cells, lookup.shape), strict=True))
             self.is_asked[codes[pair[0]] * shape[1] + codes[pair[1]]] = True
 
-    def counted(self, block: Block) -> Counts:
+    def count(self, block: Block) -> Counts:
         """How many records of a block are in each of the cells of each set of columns, by symbols."""
-        block_counts = [np.zeros(0, dtype=np.int64)]
+        row_numbers = [np.zeros(0, dtype=np.int64)]
         for rows in split_rows(block.rows):
-            block_counts.append(
+            row_numbers.append(
                 np.flatnonzero(self.is_asked.take(compute_keys(block, self.pair, self.shape, rows))) + rows.start
             )
-        chosen = np.concatenate(block_counts)
+        chosen = np.concatenate(row_numbers)
         codes = [item.take(chosen) if column in self.columns else item for column, item in enumerate(block.codes)]
-        some = Block(len(chosen), codes, {}, block.shown.take(chosen))
-        return np.concatenate([item.counted(some) for item in self.within])
+        chosen_block = Block(len(chosen), codes, {}, block.published_codes.take(chosen))
+        return np.concatenate([item.count(chosen_block) for item in self.lookups])
 
-    def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
+    def iter_counts(self, work: Workload, cell_counts: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
         """For each combination, how many of its records show each symbol."""
-        ends = np.cumsum([asked_cells.size for asked_cells in self.within])
-        for asked_cells, mine in zip(self.within, np.split(counted, ends[:-1]), strict=True):
-            yield from asked_cells.answers(work, mine)
+        ends = np.cumsum([lookup.size for lookup in self.lookups])
+        for lookup, lookup_counts in zip(self.lookups, np.split(cell_counts, ends[:-1]), strict=True):
+            yield from lookup.iter_counts(work, lookup_counts)

@@ -18,7 +18,7 @@ class Range:
     at_most: Scalar = None
     below: Scalar = None
 
-    def ends(self) -> dict[str, Scalar]:
+    def list_ends(self) -> dict[str, Scalar]:
         """The ends that are given, by the comparison that each stands for."""
         bounds = {">=": self.at_least, ">": self.above, "<=": self.at_most, "<": self.below}
         return {comparison: end for comparison, end in bounds.items() if end is not None}
@@ -49,7 +49,7 @@ class CountQuery:
 
 def _write_condition(name: str, condition: Condition) -> str:
     if isinstance(condition, Range):
-        ends = [f"{name} {comparison} {format_plain_value(end)}" for comparison, end in condition.ends().items()]
+        ends = [f"{name} {comparison} {format_plain_value(end)}" for comparison, end in condition.list_ends().items()]
         return " AND ".join(ends) or "TRUE"
     if isinstance(condition, Collection) and not isinstance(condition, str):
         return "(" + (" OR ".join(write_equality(name, value) for value in condition) or "FALSE") + ")"

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sfumato._query.counting.bitmap_counts import FEW
+from sfumato._query.counting.bitmap_counts import FEW_COMBINATIONS
 from sfumato._query.counting.cell_keys import compute_volume
-from sfumato._query.counting.cell_lookup import AskedCells, SharedPair
+from sfumato._query.counting.cell_lookup import CellLookup, SharedPair
 from sfumato._query.counting.cube_counts import Cube, group_by_columns
 from sfumato._query.counting.query_workload import Workload
 from sfumato._query.counting.record_blocks import Block
@@ -32,64 +32,64 @@ MOST_CELLS_READ = 64
 
 # Measured on one core, in nanoseconds; only their ratios matter.
 CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
-ASKED, TABLE_CELL, CHOSEN = 1.1, 1e-6, 6.0
+LOOKUP_RECORD, TABLE_CELL, FOUND_RECORD = 1.1, 1e-6, 6.0
 COMBINATION, BITMAP_WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
-TAKEN = 2.0
+CHOSEN_CODE = 2.0
 """For each column of each record that is chosen by a pair."""
 BITMAPS, BITMAP = 15.0, 0.06
 """For each record, before the first combination is counted; and for each condition."""
 
 Columns = tuple[int, ...]
 Pair = tuple[int, int]
-Way = Cube | AskedCells | SharedPair
+CellCounter = Cube | CellLookup | SharedPair
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenWays:
+class CountingStrategy:
     """The ways that are worth it, and the combinations that are left to the bitmaps."""
 
-    ways: Sequence[Way]
-    left: Sequence[int]
+    cell_counters: Sequence[CellCounter]
+    bitmap_wheres: Sequence[int]
     sizes: Sequence[int]
     """The codes of each column that cubes and tables have room for."""
 
-    def holds(self, block: Block) -> bool:
+    def has_room(self, block: Block) -> bool:
         """Whether there is room for all codes of a block."""
         return all(codes.max(initial=0) < size for codes, size in zip(block.codes, self.sizes, strict=True))
 
 
-def choose_ways(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> ChosenWays:
+def choose_strategy(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> CountingStrategy:
     """How to count combinations in blocks like this one; of the codes that are not asked about, only if they occur."""
     pricing = _Pricing(work, symbols, block)
     listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
     short = [where for where in wheres if listed.isdisjoint(work.wheres[where]) or _is_short(work, where)]
     grouped = group_by_columns(work, short)
-    ways: list[Way] = []
+    cell_counters: list[CellCounter] = []
     rest: list[Columns] = []
     room = float(MOST_CELLS)
-    for columns, served in pricing.covers(grouped):
+    for columns, served in pricing.build_covers(grouped):
         cells, saved = (
-            pricing.cells(columns),
-            sum(pricing.cheapest(column_set, grouped[column_set]) for column_set in served),
+            pricing.count_cells(columns),
+            sum(pricing.price_cheapest(column_set, grouped[column_set]) for column_set in served),
         )
-        if cells <= room and pricing.cube(columns) < saved:
-            mine = [where for column_set in served for where in grouped[column_set]]
-            ways.append(Cube(columns, pricing.shape(columns), mine, symbols))
+        if cells <= room and pricing.price_cube(columns) < saved:
+            cube_wheres = [where for column_set in served for where in grouped[column_set]]
+            cell_counters.append(Cube(columns, pricing.get_shape(columns), cube_wheres, symbols))
             room -= cells
         else:
             rest += served
-    left = sorted(set(wheres).difference(short))
-    tables = pricing.tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(left))
+    bitmap_wheres = sorted(set(wheres).difference(short))
+    tables = pricing.choose_tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(bitmap_wheres))
     cell_tables = {
-        column_set: AskedCells(work, column_set, pricing.shape(column_set), grouped[column_set], symbols)
+        column_set: CellLookup(work, column_set, pricing.get_shape(column_set), grouped[column_set], symbols)
         for column_set in tables
     }
-    for pair, several, _ in pricing.shared_pairs({columns: grouped[columns] for columns in tables}):
+    for pair, several, _ in pricing.choose_shared_pairs({columns: grouped[columns] for columns in tables}):
         sizes = (pricing.sizes[pair[0]], pricing.sizes[pair[1]])
-        ways.append(SharedPair(pair, sizes, [cell_tables.pop(columns) for columns in several]))
-    ways += cell_tables.values()
-    left += [where for column_set in set(rest).difference(tables) for where in grouped[column_set]]
-    return ChosenWays(ways, sorted(left), pricing.sizes)
+        cell_counters.append(SharedPair(pair, sizes, [cell_tables.pop(columns) for columns in several]))
+    cell_counters += cell_tables.values()
+    bitmap_wheres += [where for column_set in set(rest).difference(tables) for where in grouped[column_set]]
+    return CountingStrategy(cell_counters, sorted(bitmap_wheres), pricing.sizes)
 
 
 def _is_short(work: Workload, where: int) -> bool:
@@ -107,63 +107,65 @@ class _Pricing:
     def __init__(self, work: Workload, symbols: int, block: Block) -> None:
         self.work, self.symbols, self.rows = work, symbols, block.rows
         self.codes = {number: len(atom.codes) for number, atom in work.atoms.items()}
-        mentioned_counts = [len(column.mentioned) for column in work.columns]
+        mentioned_counts = [len(column.codes_by_value) for column in work.columns]
         for atom in work.atoms.values():
             mentioned_counts[atom.column] = max(mentioned_counts[atom.column], *(code + 1 for code in atom.codes), 1)
         self.sizes = [
             max(size, int(codes.max(initial=0)) + 1) for size, codes in zip(mentioned_counts, block.codes, strict=True)
         ]
 
-    def shape(self, columns: Columns) -> tuple[int, ...]:
+    def get_shape(self, columns: Columns) -> tuple[int, ...]:
         return tuple(self.sizes[column] for column in columns)
 
-    def cells(self, columns: Columns) -> float:
+    def count_cells(self, columns: Columns) -> float:
         """The cells of a cube, symbols included."""
-        return self.symbols * compute_volume(self.shape(columns))
+        return self.symbols * compute_volume(self.get_shape(columns))
 
-    def cube(self, columns: Columns) -> float:
-        return CELL * self.cells(columns) + self.rows * (RECORD + RECORD_AND_COLUMN * len(columns))
+    def price_cube(self, columns: Columns) -> float:
+        return CELL * self.count_cells(columns) + self.rows * (RECORD + RECORD_AND_COLUMN * len(columns))
 
-    def table(self, columns: Columns, wheres: Sequence[int]) -> float:
-        size = compute_volume(self.shape(columns))
+    def price_table(self, columns: Columns, wheres: Sequence[int]) -> float:
+        size = compute_volume(self.get_shape(columns))
         share = min(len(wheres) / size, 1)
-        return self.rows * (ASKED + RECORD_AND_COLUMN * len(columns) + TABLE_CELL * size + CHOSEN * share)
+        return self.rows * (LOOKUP_RECORD + RECORD_AND_COLUMN * len(columns) + TABLE_CELL * size + FOUND_RECORD * share)
 
-    def bitmaps(self, columns: Columns, wheres: Sequence[int]) -> float:
+    def price_bitmaps(self, columns: Columns, wheres: Sequence[int]) -> float:
         price = COMBINATION + self.rows / 64 * (BITMAP_WORD + WORD_AND_CONDITION * (len(columns) - 1))
         return len(wheres) * price
 
-    def cheapest(self, columns: Columns, wheres: Sequence[int]) -> float:
+    def price_cheapest(self, columns: Columns, wheres: Sequence[int]) -> float:
         """Without a cube."""
-        by_bitmaps = self.bitmaps(columns, wheres)
-        return min(self.table(columns, wheres), by_bitmaps) if self.fitting([columns]) else by_bitmaps
+        by_bitmaps = self.price_bitmaps(columns, wheres)
+        return min(self.price_table(columns, wheres), by_bitmaps) if self.select_fitting([columns]) else by_bitmaps
 
-    def tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
+    def choose_tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
         """The sets of columns whose cells are looked up: where it costs less, or all if that costs less together."""
-        fitting = self.fitting(grouped)
-        prices = {columns: self.table(columns, grouped[columns]) for columns in fitting}
-        by_bitmaps = {columns: self.bitmaps(columns, grouped[columns]) for columns in fitting}
+        fitting = self.select_fitting(grouped)
+        prices = {columns: self.price_table(columns, grouped[columns]) for columns in fitting}
+        by_bitmaps = {columns: self.price_bitmaps(columns, grouped[columns]) for columns in fitting}
         cheaper = [columns for columns in fitting if prices[columns] < by_bitmaps[columns]]
         if has_bitmaps or len(fitting) < len(grouped):
             return cheaper
         others = sum(len(grouped[columns]) for columns in fitting if prices[columns] >= by_bitmaps[columns])
         # Bitmaps have to be made first, unless so few are looked for that they are found without.
-        first = self.rows * (BITMAPS + BITMAP * len(self.work.atoms)) if others > FEW else 0.0
+        first = self.rows * (BITMAPS + BITMAP * len(self.work.atoms)) if others > FEW_COMBINATIONS else 0.0
         mixed = first + sum(min(prices[columns], by_bitmaps[columns]) for columns in fitting)
-        shared = sum(saved for _, _, saved in self.shared_pairs({columns: grouped[columns] for columns in fitting}))
+        shared = sum(
+            saved for _, _, saved in self.choose_shared_pairs({columns: grouped[columns] for columns in fitting})
+        )
         return fitting if sum(prices.values()) - shared < mixed else cheaper
 
-    def fitting(self, several: Iterable[Columns]) -> list[Columns]:
+    def select_fitting(self, several: Iterable[Columns]) -> list[Columns]:
         """The sets of columns whose tables there is room for; small ones first."""
         fitting_columns, room = [], float(MOST_CELLS)
-        for columns in sorted(several, key=lambda each: (compute_volume(self.shape(each)), each)):
-            size = compute_volume(self.shape(columns))
+        for columns in sorted(several, key=lambda candidate: (compute_volume(self.get_shape(candidate)), candidate)):
+            size = compute_volume(self.get_shape(columns))
             if size <= min(room, LARGEST_TABLE):
                 fitting_columns.append(columns)
                 room -= size
         return fitting_columns
 
-    def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
+    def choose_shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
         """Pairs of columns by which records are chosen first, the sets of columns that have them, and what it saves."""
         pairs_by_columns: dict[Pair, dict[Columns, set[Pair]]] = {}
         for columns, wheres in grouped.items():
@@ -172,37 +174,39 @@ class _Pricing:
                     first, second = (columns.index(column) for column in pair)
                     conditions = {(where[first], where[second]) for where in map(self.work.wheres.__getitem__, wheres)}
                     pairs_by_columns.setdefault(pair, {})[columns] = conditions
-        prices = {columns: self.table(columns, wheres) for columns, wheres in grouped.items()}
+        prices = {columns: self.price_table(columns, wheres) for columns, wheres in grouped.items()}
         promising = sorted(
-            pairs_by_columns, key=lambda pair: self.saved(pair, pairs_by_columns[pair], prices), reverse=True
+            pairs_by_columns, key=lambda pair: self.compute_saving(pair, pairs_by_columns[pair], prices), reverse=True
         )
         priced_pairs: list[tuple[Pair, list[Columns], float]] = []
         done: set[Columns] = set()
         for pair in promising:
             several = {columns: pairs for columns, pairs in pairs_by_columns[pair].items() if columns not in done}
-            saved = self.saved(pair, several, prices) if several else 0.0
+            saved = self.compute_saving(pair, several, prices) if several else 0.0
             if saved > 0:
                 priced_pairs.append((pair, list(several), saved))
                 done.update(several)
         return priced_pairs
 
-    def saved(self, pair: Pair, asked: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]) -> float:
+    def compute_saving(
+        self, pair: Pair, pairs_by_columns: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]
+    ) -> float:
         """What is saved if only those records are looked at that have one of the asked pairs."""
         codes = self.codes
-        cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*asked.values()))
-        share = min(cells / compute_volume(self.shape(pair)), 1)
-        taken = 1 + len({column for columns in asked for column in columns})
-        first = self.rows * (ASKED + 2 * RECORD_AND_COLUMN + TAKEN * taken * share)
-        return (1 - share) * sum(prices[columns] for columns in asked) - first
+        cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*pairs_by_columns.values()))
+        share = min(cells / compute_volume(self.get_shape(pair)), 1)
+        column_count = 1 + len({column for columns in pairs_by_columns for column in columns})
+        first = self.rows * (LOOKUP_RECORD + 2 * RECORD_AND_COLUMN + CHOSEN_CODE * column_count * share)
+        return (1 - share) * sum(prices[columns] for columns in pairs_by_columns) - first
 
-    def covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
+    def build_covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
         """Sets of columns whose cubes stay small, and the combinations of columns that each of them answers."""
         covers: list[tuple[Columns, list[Columns]]] = []
-        for columns in sorted(grouped, key=lambda each: (self.cells(each), each)):
+        for columns in sorted(grouped, key=lambda candidate: (self.count_cells(candidate), candidate)):
             first = max(len(covers) - MOST_TRIED, 0)
             unions = {place: tuple(sorted({*covers[place][0], *columns})) for place in range(first, len(covers))}
-            sizes = {place: self.cells(union) for place, union in unions.items()}
-            place = min(sizes, key=lambda each: sizes[each], default=None)
+            sizes = {place: self.count_cells(union) for place, union in unions.items()}
+            place = min(sizes, key=lambda candidate: sizes[candidate], default=None)
             if place is None or sizes[place] > LARGEST_CUBE:
                 covers.append((columns, [columns]))
             else:

@@ -23,19 +23,19 @@ class Cube:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols
         self.size = int(compute_volume(shape)) * symbols
 
-    def counted(self, block: Block) -> Counts:
+    def count(self, block: Block) -> Counts:
         """How many records of a block are in each cell."""
         cell_keys, kind = np.empty(block.rows, dtype=np.int64), np.min_scalar_type(self.size)
         for rows in split_rows(block.rows):
             cells = compute_keys(block, self.columns, self.shape, rows).astype(kind)
             cells *= kind.type(self.symbols)
-            cells += block.shown[rows].astype(kind)
+            cells += block.published_codes[rows].astype(kind)
             cell_keys[rows] = cells
         return np.bincount(cell_keys, minlength=self.size)
 
-    def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
+    def iter_counts(self, work: Workload, cell_counts: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
         """For the combinations of each set of columns: how many of their records show each symbol."""
-        margins: dict[tuple[int, ...], Counts] = {self.columns: counted.reshape(*self.shape, self.symbols)}
+        margins: dict[tuple[int, ...], Counts] = {self.columns: cell_counts.reshape(*self.shape, self.symbols)}
         grouped = group_by_columns(work, self.wheres)
         lists = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
         for columns in sorted(grouped, key=len, reverse=True):
@@ -64,5 +64,5 @@ def group_by_columns(work: Workload, wheres: Sequence[int]) -> dict[tuple[int, .
     """Combinations by the columns that they name, in the order of the columns."""
     grouped: dict[tuple[int, ...], list[int]] = {}
     for where in wheres:
-        grouped.setdefault(work.columns_of(where), []).append(where)
+        grouped.setdefault(work.list_columns(where), []).append(where)
     return grouped

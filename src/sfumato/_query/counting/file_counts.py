@@ -21,11 +21,11 @@ from sfumato._core.arrays import Counts
 from sfumato._core.object_store import File
 from sfumato._engines.engine import Engine
 from sfumato._query.counting import bitmap_counts
-from sfumato._query.counting.counting_strategy import ChosenWays, Way, choose_ways
+from sfumato._query.counting.counting_strategy import CellCounter, CountingStrategy, choose_strategy
 from sfumato._query.counting.cube_counts import Cube
 from sfumato._query.counting.query_workload import Workload
-from sfumato._query.counting.record_blocks import BLOCK_ROWS, Block, BlockMaker, read_batches, rows_of
-from sfumato._records import Reader
+from sfumato._query.counting.record_blocks import BLOCK_ROWS, Block, BlockMaker, count_rows, read_batches
+from sfumato._records import RecordReader
 
 Result = TypeVar("Result")
 
@@ -37,14 +37,14 @@ class RecordFiles:
     files: Sequence[File]
     engine: Engine | None = None
 
-    def each(self, count: Callable[[Sequence[File]], Result]) -> Iterator[Result]:
+    def count_files(self, count: Callable[[Sequence[File]], Result]) -> Iterator[Result]:
         """What is counted in all files together, or in each by an engine."""
         if self.engine is None:
             yield count(self.files)
         else:
             # Whoever counts may work in another folder.
             files = [file.absolute() if isinstance(file, Path) else file for file in self.files]
-            yield from self.engine.each(count, [(file,) for file in files])
+            yield from self.engine.map_items(count, [(file,) for file in files])
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,44 +52,48 @@ class FileCounter:
     """The conditions of a workload, and how to read what a record shows: counts any files of a release."""
 
     work: Workload
-    read: Reader
-    names: Sequence[str]
+    read: RecordReader
+    published_columns: Sequence[str]
     """The columns that show something."""
     schema: pa.Schema
 
-    def _batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         """The columns of the records that are needed."""
-        return read_batches(files, self.schema, [*(column.name for column in self.work.columns), *self.names])
+        return read_batches(
+            files, self.schema, [*(column.name for column in self.work.columns), *self.published_columns]
+        )
 
-    def symbols(self, size: int, files: Sequence[File]) -> Counts:
+    def count_symbols(self, size: int, files: Sequence[File]) -> Counts:
         """For each condition, how many of its records show each symbol."""
-        rows, make = rows_of(files), BlockMaker(self.work, self.read)
-        counting = SymbolCounting(self.work, size)
-        _process_batches(lambda batch: counting.add(make(batch)), self._batches(files), rows)
-        return counting.counts()
+        rows, make = count_rows(files), BlockMaker(self.work, self.read)
+        counting = SymbolCounter(self.work, size)
+        _process_batches(lambda batch: counting.add(make(batch)), self._read_batches(files), rows)
+        return counting.collect_counts()
 
-    def members(self, size: int, listed: Mapping[int, Sequence[int]], files: Sequence[File]) -> tuple[Counts, Counts]:
+    def count_members(
+        self, size: int, places_by_where: Mapping[int, Sequence[int]], files: Sequence[File]
+    ) -> tuple[Counts, Counts]:
         """For each condition, how many sets of its records hold each member that is listed for it, and its records."""
         conditions = len(self.work.wheres)
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
         make, lock = BlockMaker(self.work, self.read), Lock()
 
         def add(batch: pa.RecordBatch) -> None:
-            member_counts = list(bitmap_counts.count_members(self.work, make(batch), listed))
+            member_counts = list(bitmap_counts.count_members(self.work, make(batch), places_by_where))
             with lock:
                 for where, selected, members, set_counts in member_counts:
                     rows[where] += selected
                     counts[where, members] += set_counts
 
-        _process_batches(add, self._batches(files), rows_of(files))
+        _process_batches(add, self._read_batches(files), count_rows(files))
         return counts, rows
 
-    def kept(self, files: Sequence[File]) -> list[Block]:
+    def read_blocks(self, files: Sequence[File]) -> list[Block]:
         """The records themselves, as codes: fewer bytes than counts by bucket would be."""
-        return [*map(BlockMaker(self.work, self.read), self._batches(files))]
+        return [*map(BlockMaker(self.work, self.read), self._read_batches(files))]
 
 
-class SymbolCounting:
+class SymbolCounter:
     """For each condition, how many of its records show each symbol, by the ways that are worth it.
 
     Blocks may be added by several threads at a time.
@@ -98,62 +102,64 @@ class SymbolCounting:
     def __init__(self, work: Workload, size: int, kind: type[Any] = np.int64) -> None:
         """Begin with nothing."""
         self.work, self.size, self.lock = work, size, Lock()
-        self.found = np.zeros((len(work.wheres), size), dtype=kind)
-        self.everything = [number for number, where in enumerate(work.wheres) if not where]
-        self.conditions = [number for number, where in enumerate(work.wheres) if where]
-        self.ways: ChosenWays | None = None
+        self.symbol_counts = np.zeros((len(work.wheres), size), dtype=kind)
+        self.unconditional_wheres = [number for number, where in enumerate(work.wheres) if not where]
+        self.conditional_wheres = [number for number, where in enumerate(work.wheres) if where]
+        self.strategy: CountingStrategy | None = None
         self.cubes: dict[Cube, Counts] = {}
         """What each cube has counted so far."""
 
     def add(self, block: Block) -> None:
         """Count the records of a block."""
         with self.lock:
-            chosen_ways = self.ways = self.ways or choose_ways(self.work, self.conditions, self.size, block)
-        left = chosen_ways.left
-        if chosen_ways.holds(block):
-            for way in chosen_ways.ways:
-                cells = way.counted(block)
+            strategy = self.strategy = self.strategy or choose_strategy(
+                self.work, self.conditional_wheres, self.size, block
+            )
+        bitmap_wheres = strategy.bitmap_wheres
+        if strategy.has_room(block):
+            for cell_counter in strategy.cell_counters:
+                cells = cell_counter.count(block)
                 with self.lock:
-                    self._keep(way, cells)
+                    self._add_cells(cell_counter, cells)
         else:  # other values than those of the first block
-            left = self.conditions
-        if self.everything:
-            shown = np.bincount(block.shown, minlength=self.size).astype(self.found.dtype)
+            bitmap_wheres = self.conditional_wheres
+        if self.unconditional_wheres:
+            all_counts = np.bincount(block.published_codes, minlength=self.size).astype(self.symbol_counts.dtype)
             with self.lock:
-                self.found[self.everything] += shown
-        for numbers, counts in bitmap_counts.count_symbols(self.work, block, left, self.size):
+                self.symbol_counts[self.unconditional_wheres] += all_counts
+        for numbers, counts in bitmap_counts.count_symbols(self.work, block, bitmap_wheres, self.size):
             with self.lock:
-                self.found[numbers] += counts
+                self.symbol_counts[numbers] += counts
 
-    def _keep(self, way: Way, cells: Counts) -> None:
+    def _add_cells(self, cell_counter: CellCounter, cells: Counts) -> None:
         """Add up what was counted: the cells of a cube as they are, because they answer more than one could write."""
-        if isinstance(way, Cube):
-            cube = self.cubes.get(way)
-            self.cubes[way] = cells if cube is None else np.add(cube, cells, out=cube)
+        if isinstance(cell_counter, Cube):
+            cube = self.cubes.get(cell_counter)
+            self.cubes[cell_counter] = cells if cube is None else np.add(cube, cells, out=cube)
         else:
-            self._answer(way, cells)
+            self._add_answers(cell_counter, cells)
 
-    def _answer(self, way: Way, cells: Counts) -> None:
-        for numbers, counts in way.answers(self.work, cells):
-            self.found[numbers] += counts
+    def _add_answers(self, cell_counter: CellCounter, cells: Counts) -> None:
+        for numbers, counts in cell_counter.iter_counts(self.work, cells):
+            self.symbol_counts[numbers] += counts
 
-    def counts(self) -> Counts:
+    def collect_counts(self) -> Counts:
         """All that was counted, a line for each condition."""
         for cube, cells in self.cubes.items():
-            self._answer(cube, cells)
-        return self.found
+            self._add_answers(cube, cells)
+        return self.symbol_counts
 
 
-def _process_batches(work: Callable[[pa.RecordBatch], None], read: Iterable[pa.RecordBatch], rows: int) -> None:
+def _process_batches(work: Callable[[pa.RecordBatch], None], batches: Iterable[pa.RecordBatch], rows: int) -> None:
     """Work on every batch; on several at a time if there are several."""
     if rows <= BLOCK_ROWS:
-        for batch in read:
+        for batch in batches:
             work(batch)
         return
     workers = os.cpu_count() or 1
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for batch in read:
+        for batch in batches:
             waiting.append(pool.submit(work, batch))
             if len(waiting) > workers:
                 waiting.popleft().result()

@@ -20,11 +20,11 @@ from sfumato._core.arrays import Codes, Counts, Places
 from sfumato._query.answering import find_method
 from sfumato._query.counting import bitmap_counts
 from sfumato._query.counting.count_queries import CountQuery
-from sfumato._query.counting.file_counts import FileCounter, RecordFiles, SymbolCounting
+from sfumato._query.counting.file_counts import FileCounter, RecordFiles, SymbolCounter
 from sfumato._query.counting.query_workload import Workload, build_workload
 from sfumato._query.counting.record_blocks import Block, read_record_schema
 from sfumato._query.estimate import Estimates
-from sfumato._records import Reader
+from sfumato._records import RecordReader
 from sfumato._records.bit_sets import BitWords
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
@@ -52,36 +52,36 @@ def count_many(
                 f"{query!r} is no query that can be counted with others: write CountQuery(where={{'sex': 'F'}}, "
                 "values=['HIV'])."
             )
-    records, way = records or RecordFiles(manifest.paths(folder)), find_method(manifest, method)
+    records, estimator = records or RecordFiles(manifest.list_data_paths(folder)), find_method(manifest, method)
     schema = read_record_schema(records.files, manifest)
     work = build_workload(queries, manifest, schema)
-    whole = None
-    if way.needs_whole:
+    whole_tally = None
+    if estimator.needs_whole:
         everything = replace(work, columns=[], atoms={}, wheres=[()])
-        counter = BlockCounter(everything, manifest, records, schema, every_member=True)
-        whole = manifest.shown.counted(counter, manifest.naming, folder)
+        counter = BlockCounter(everything, manifest, records, schema, has_all_members=True)
+        whole_tally = manifest.encoding.tally_conditions(counter, manifest.naming, folder)
     most = max(MOST_COUNTS // len(manifest.domain), 1)
     pieces: list[tuple[Places, Moments]] = []
     empty = np.zeros(len(queries), dtype=np.bool_)
     for first in range(0, len(work.wheres), most):
-        part, numbers = work.part(first, first + most)
-        counter = BlockCounter(part, manifest, records, schema, every_member=way.needs_whole)
-        tally = manifest.shown.counted(counter, manifest.naming, folder)
-        tally = tally.beside(whole, tally.holdings)
+        part, numbers = work.select_part(first, first + most)
+        counter = BlockCounter(part, manifest, records, schema, has_all_members=estimator.needs_whole)
+        tally = manifest.encoding.tally_conditions(counter, manifest.naming, folder)
+        tally = tally.attach_context(whole_tally, tally.holdings)
         for groups, sets in _group_by_wheres(part):
-            mine = tally.take(part.where_of[groups[0]])
+            group_tally = tally.take(part.where_numbers[groups[0]])
             estimates = (
-                [Moments.exact(mine.rows.astype(np.float64))]
+                [Moments.exact(group_tally.rows.astype(np.float64))]
                 if sets is None
-                else way.count(manifest.design, mine, sets)
+                else estimator.count(manifest.design, group_tally, sets)
             )
             for group, moments in zip(groups, estimates, strict=True):
-                empty[numbers[group]] = mine.rows == 0
+                empty[numbers[group]] = group_tally.rows == 0
                 pieces.append((numbers[group], moments))
     order = np.argsort(np.concatenate([np.zeros(0, dtype=np.int64), *(group for group, _ in pieces)]), kind="stable")
-    joined = Moments.joined([estimates for _, estimates in pieces]).take(order)
-    has_conditions = np.array([bool(work.wheres[where]) for where in work.where_of.tolist()], dtype=np.bool_)
-    return Estimates(joined, way.words, way.assumption, way.note, empty & has_conditions)
+    joined = Moments.concatenate([estimates for _, estimates in pieces]).take(order)
+    has_conditions = np.array([bool(work.wheres[where]) for where in work.where_numbers.tolist()], dtype=np.bool_)
+    return Estimates(joined, estimator.label, estimator.assumption, estimator.note, empty & has_conditions)
 
 
 def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:
@@ -89,21 +89,21 @@ def _group_by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places
 
     What an estimator learns of the records of a condition is learnt once for all these sets; and of no set nothing.
     """
-    alike: dict[bytes, tuple[list[Places], list[Places]]] = {}
+    groups_by_wheres: dict[bytes, tuple[list[Places], list[Places]]] = {}
     for group, places in _group_by_set(work):
         if places is None:
             yield [group], None
             continue
-        groups, sets = alike.setdefault(work.where_of[group].tobytes(), ([], []))
+        groups, sets = groups_by_wheres.setdefault(work.where_numbers[group].tobytes(), ([], []))
         groups.append(group)
         sets.append(places)
-    yield from alike.values()
+    yield from groups_by_wheres.values()
 
 
 def _group_by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
     """The queries of each set of values, by their conditions."""
-    order = np.lexsort((work.where_of, work.set_of))
-    present, starts = np.unique(work.set_of[order], return_index=True)
+    order = np.lexsort((work.where_numbers, work.set_numbers))
+    present, starts = np.unique(work.set_numbers[order], return_index=True)
     for number, group in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
         yield group, work.sets[number]
 
@@ -116,43 +116,51 @@ class BlockCounter:
     manifest: Manifest
     records: RecordFiles
     schema: pa.Schema
-    every_member: bool = False
+    has_all_members: bool = False
     """Whether all members of sets are counted, and not only those that are asked about."""
 
-    def _file_counter(self, read: Reader) -> FileCounter:
-        return FileCounter(self.work, read, self.manifest.shown_names, self.schema)
+    def _make_file_counter(self, read: RecordReader) -> FileCounter:
+        return FileCounter(self.work, read, self.manifest.protected_columns, self.schema)
 
-    def symbols(self, read: Reader, size: int) -> Counts:
+    def count_symbols(self, read: RecordReader, size: int) -> Counts:
         """For each condition, how many of its records show each symbol."""
-        return reduce(np.add, self.records.each(partial(self._file_counter(read).symbols, size)))
+        return reduce(np.add, self.records.count_files(partial(self._make_file_counter(read).count_symbols, size)))
 
-    def members(
-        self, read: Reader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
+    def count_members(
+        self, read: RecordReader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
         """For each condition, how many sets of its records hold each member that is needed, and its records."""
         work, conditions = self.work, len(self.work.wheres)
-        every = range(len(self.manifest.domain)) if self.every_member else ()
-        wanted: list[set[int]] = [set(every) for _ in range(conditions)]
-        pairs = () if self.every_member else zip(work.where_of.tolist(), work.set_of.tolist(), strict=True)
+        all_places = range(len(self.manifest.domain)) if self.has_all_members else ()
+        places_by_where: list[set[int]] = [set(all_places) for _ in range(conditions)]
+        pairs = () if self.has_all_members else zip(work.where_numbers.tolist(), work.set_numbers.tolist(), strict=True)
         for where, number in pairs:
             places = work.sets[number]
             if places is not None:
-                wanted[where].update(places.tolist())
-        listed: dict[int, Sequence[int]] = {where: needed(sorted(places)) for where, places in enumerate(wanted)}
+                places_by_where[where].update(places.tolist())
+        listed: dict[int, Sequence[int]] = {
+            where: needed(sorted(places)) for where, places in enumerate(places_by_where)
+        }
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
-        for file_counts, file_rows in self.records.each(partial(self._file_counter(read).members, size, listed)):
+        for file_counts, file_rows in self.records.count_files(
+            partial(self._make_file_counter(read).count_members, size, listed)
+        ):
             counts += file_counts
             rows += file_rows
         return counts, rows
 
-    def kept(self, read: Reader) -> KeptRecords:
+    def load_records(self, read: RecordReader) -> MemoryRecords:
         """All records in one block: what belongs together may stand anywhere."""
-        all_blocks = [block for blocks in self.records.each(self._file_counter(read).kept) for block in blocks]
-        shown = np.concatenate([np.zeros(0, dtype=np.int64), *(block.shown for block in all_blocks)])
-        return KeptRecords(
+        all_blocks = [
+            block for blocks in self.records.count_files(self._make_file_counter(read).read_blocks) for block in blocks
+        ]
+        published_codes = np.concatenate(
+            [np.zeros(0, dtype=np.int64), *(block.published_codes for block in all_blocks)]
+        )
+        return MemoryRecords(
             self.work,
             Block(
-                len(shown),
+                len(published_codes),
                 [
                     np.concatenate([block.codes[number] for block in all_blocks])
                     for number in range(len(self.work.columns))
@@ -165,52 +173,52 @@ class BlockCounter:
                 }
                 if all_blocks
                 else {},
-                shown,
+                published_codes,
             ),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRecords:
+class MemoryRecords:
     """All records of a release, or some of them, in memory."""
 
     work: Workload
     block: Block
 
     @property
-    def shown(self) -> Codes:
+    def published_codes(self) -> Codes:
         """What each record shows."""
-        return self.block.shown
+        return self.block.published_codes
 
-    def counts(self, codes: Codes, size: int) -> Counts:
+    def count_codes(self, codes: Codes, size: int) -> Counts:
         """For each condition, how many of its records have each code."""
         # Thousands of conditions times thousands of kinds take much memory, and no count exceeds the records.
         kind = np.int32 if self.block.rows < 1 << 31 else np.int64
-        counting = SymbolCounting(self.work, size, kind)
-        counting.add(replace(self.block, shown=codes))
-        return counting.counts()
+        counting = SymbolCounter(self.work, size, kind)
+        counting.add(replace(self.block, published_codes=codes))
+        return counting.collect_counts()
 
-    def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
+    def iter_place_sets(self) -> Iterator[tuple[Places, Sequence[int]]]:
         """Each set of places that is asked for, and the numbers of the conditions under which it is."""
         for group, places in _group_by_set(self.work):
             if places is not None:
-                yield places, np.unique(self.work.where_of[group]).tolist()
+                yield places, np.unique(self.work.where_numbers[group]).tolist()
 
-    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
+    def iter_bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], BitWords]]:
         """Some of these conditions at a time: a line of bits each, whether the record at each index satisfies it."""
         return bitmap_counts.arrange_bits(self.work, self.block, index, wheres)
 
-    def among(self, rows: Places, codes: Codes) -> KeptRecords:
+    def select(self, rows: Places, codes: Codes) -> MemoryRecords:
         """Some of the records, with what they shall show."""
         block = self.block
         ranges = {number: mask[rows] for number, mask in block.ranges.items()}
-        return KeptRecords(
+        return MemoryRecords(
             self.work, Block(len(rows), [codes_array[rows] for codes_array in block.codes], ranges, codes)
         )
 
-    def counted(self, where: int, size: int) -> Counts:
+    def count_condition(self, where: int, size: int) -> Counts:
         """How many records of one condition show each code."""
-        shown = self.block.shown
+        published_codes = self.block.published_codes
         if self.work.wheres[where]:
-            shown = shown[bitmap_counts.select_records(self.work, self.block, where)]
-        return np.bincount(shown, minlength=size)
+            published_codes = published_codes[bitmap_counts.select_records(self.work, self.block, where)]
+        return np.bincount(published_codes, minlength=size)

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Places
-from sfumato._core.cell_values import Scalar, Value, display, field_type, simplify_type
+from sfumato._core.cell_values import Scalar, Value, display, find_field_type, simplify_type
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._query.impossible_literals import describe_missing_value, explain_missing_range, explain_missing_value
 from sfumato._release.manifest import Manifest
-from sfumato._request.schema import Bins, explain_missing_column
+from sfumato._request.schema import Ranges, explain_missing_column
 from sfumato.errors import QueryError
 
-_FITTING: Mapping[str, tuple[type, ...]] = {
+_COMPARABLE_TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int, float, Decimal),
     "number": (int, float, Decimal),
@@ -32,7 +32,7 @@ _FITTING: Mapping[str, tuple[type, ...]] = {
 
 
 @dataclass
-class AskedColumn:
+class QueriedColumn:
     """A public column that some query names.
 
     Its values are numbered as the queries mention them, and in the end in their order; then comes the missing value,
@@ -41,42 +41,42 @@ class AskedColumn:
 
     name: str
     kind: pa.DataType
-    mentioned: dict[Scalar, int] = field(default_factory=dict)
+    codes_by_value: dict[Scalar, int] = field(default_factory=dict)
 
     @property
     def values(self) -> pa.Array:
         """The mentioned values, in the type of the column."""
-        return pa.array(list(self.mentioned), type=self.kind)
+        return pa.array(list(self.codes_by_value), type=self.kind)
 
     @property
-    def missing(self) -> int:
+    def missing_code(self) -> int:
         """The code of the missing value."""
-        return len(self.mentioned)
+        return len(self.codes_by_value)
 
     @property
     def size(self) -> int:
         """The number of codes."""
-        return len(self.mentioned) + 2
+        return len(self.codes_by_value) + 2
 
-    def code(self, value: Scalar) -> int | None:
+    def encode(self, value: Scalar) -> int | None:
         """The code of a value, -1 for the missing one (it is known only in the end); None if no record can have it."""
         if value is None:
             return -1
-        converted = self.fitting(value)
-        return None if converted is None else self.mentioned.setdefault(converted, len(self.mentioned))
+        converted = self.convert(value)
+        return None if converted is None else self.codes_by_value.setdefault(converted, len(self.codes_by_value))
 
     def put_in_order(self) -> list[int]:
         """Number the mentioned values in their order, as releases list them; the new codes, that of the missing last.
 
         Where all values of a column are mentioned, the numbers in the file then are the codes.
         """
-        order = sorted(self.mentioned)  # type: ignore[type-var]
+        order = sorted(self.codes_by_value)  # type: ignore[type-var]
         place = {value: code for code, value in enumerate(order)}
-        ordered_codes = [place[value] for value in self.mentioned]
-        self.mentioned = place
-        return [*ordered_codes, self.missing]
+        ordered_codes = [place[value] for value in self.codes_by_value]
+        self.codes_by_value = place
+        return [*ordered_codes, self.missing_code]
 
-    def fitting(self, value: Scalar) -> Scalar:
+    def convert(self, value: Scalar) -> Scalar:
         """The value as the column would hold it; None if it cannot."""
         self.check(value)
         if pa.types.is_integer(self.kind) and not isinstance(value, int):
@@ -94,10 +94,10 @@ class AskedColumn:
 
     def check(self, value: Scalar) -> None:
         """Refuse a value that is of another kind than the column: it is a mistake, not a count of zero."""
-        kind = field_type(self.kind) or ""
+        kind = find_field_type(self.kind) or ""
         is_bool = isinstance(value, bool) and kind != "boolean"
         is_moment = isinstance(value, datetime.datetime) and kind == "date"
-        if is_bool or is_moment or not isinstance(value, _FITTING.get(kind, ())):
+        if is_bool or is_moment or not isinstance(value, _COMPARABLE_TYPES.get(kind, ())):
             raise QueryError(f"{value!r} cannot be compared with {self.name!r}, which is of type {self.kind}.")
 
 
@@ -118,31 +118,31 @@ class Atom:
 class Workload:
     """Distinct conditions, their combinations, the sets of values, and which of them each query has."""
 
-    columns: Sequence[AskedColumn]
+    columns: Sequence[QueriedColumn]
     atoms: Mapping[int, Atom]
     wheres: Sequence[tuple[int, ...]]
     """Each combination as the numbers of its atoms, in the order of their columns and no two of one column."""
     sets: Sequence[Places | None]
     """Sets of places of the domain; None for all of them, where nothing needs to be estimated."""
-    where_of: Places
-    set_of: Places
+    where_numbers: Places
+    set_numbers: Places
 
-    def part(self, first: int, last: int) -> tuple[Workload, Places]:
+    def select_part(self, first: int, last: int) -> tuple[Workload, Places]:
         """The queries of some of the combinations, and the numbers of these queries."""
         if first == 0 and last >= len(self.wheres):
-            return self, np.arange(len(self.where_of))
-        queries = np.flatnonzero((self.where_of >= first) & (self.where_of < last))
+            return self, np.arange(len(self.where_numbers))
+        queries = np.flatnonzero((self.where_numbers >= first) & (self.where_numbers < last))
         return (
             replace(
                 self,
                 wheres=self.wheres[first:last],
-                where_of=self.where_of[queries] - first,
-                set_of=self.set_of[queries],
+                where_numbers=self.where_numbers[queries] - first,
+                set_numbers=self.set_numbers[queries],
             ),
             queries,
         )
 
-    def columns_of(self, where: int) -> tuple[int, ...]:
+    def list_columns(self, where: int) -> tuple[int, ...]:
         """The columns that a combination names."""
         return tuple([atom >> COLUMN_SHIFT for atom in self.wheres[where]])
 
@@ -150,8 +150,8 @@ class Workload:
 def build_workload(queries: Sequence[CountQuery], manifest: Manifest, schema: pa.Schema) -> Workload:
     """Number everything that the queries have in common."""
     reader = _QueryReader(manifest, schema)
-    pairs = np.array([reader.query(query) for query in queries], dtype=np.int64).reshape(-1, 2)
-    return Workload(reader.columns, reader.final_atoms(), list(reader.wheres), reader.sets, pairs[:, 0], pairs[:, 1])
+    pairs = np.array([reader.read_query(query) for query in queries], dtype=np.int64).reshape(-1, 2)
+    return Workload(reader.columns, reader.build_atoms(), list(reader.wheres), reader.sets, pairs[:, 0], pairs[:, 1])
 
 
 class _QueryReader:
@@ -159,43 +159,43 @@ class _QueryReader:
 
     def __init__(self, manifest: Manifest, schema: pa.Schema) -> None:
         self.manifest, self.schema = manifest, schema
-        self.names = {name.lower(): name for name in manifest.public}
+        self.names = {name.lower(): name for name in manifest.public_columns}
         self.places = {value: place for place, value in enumerate(manifest.domain)}
         self.levels = {name.lower(): groups for name, groups in manifest.levels.items()}
-        self.columns: list[AskedColumn] = []
-        self.numbers: dict[str, int] = {}
+        self.columns: list[QueriedColumn] = []
+        self.column_numbers: dict[str, int] = {}
         self.atoms: dict[int, Atom] = {}
-        self.known: dict[tuple[str, Any], int] = {}
+        self.numbers_by_condition: dict[tuple[str, Any], int] = {}
         self.wheres: dict[tuple[int, ...], int] = {}
         self.sets: list[Places | None] = []
-        self.known_sets: dict[tuple[Value, ...] | None, int] = {}
+        self.set_numbers: dict[tuple[Value, ...] | None, int] = {}
 
-    def query(self, query: CountQuery) -> tuple[int, int]:
+    def read_query(self, query: CountQuery) -> tuple[int, int]:
         """The number of the query's combination of conditions, and that of its set of values."""
-        atom_numbers = self.known
+        atom_numbers = self.numbers_by_condition
         if self.levels and any(str(name).lower() in self.levels for name in query.where):
-            query = self._by_values(query)
+            query = self._resolve_levels(query)
         try:
             atoms = [atom_numbers[item] for item in query.where.items()]
         except (KeyError, TypeError):  # a condition that is new, or a list
-            atoms = [self._number(*item) for item in query.where.items()]
+            atoms = [self._number_condition(*item) for item in query.where.items()]
         atoms.sort()
         where = self.wheres.setdefault(tuple(atoms), len(self.wheres))
         values = query.values
         if values is not None and not isinstance(values, tuple):
             values = _make_value_tuple(values)
         try:
-            set_number = self.known_sets.get(values)
+            set_number = self.set_numbers.get(values)
         except TypeError as error:
             raise QueryError(_NO_VALUES) from error
         if set_number is None:
-            set_number = self.known_sets[values] = len(self.sets)
-            self.sets.append(None if values is None else self._wanted(values))
+            set_number = self.set_numbers[values] = len(self.sets)
+            self.sets.append(None if values is None else self._find_places(values))
         return where, set_number
 
-    def _by_values(self, query: CountQuery) -> CountQuery:
+    def _resolve_levels(self, query: CountQuery) -> CountQuery:
         """The query with its conditions on levels of the sensitive column as values to look for."""
-        values = None if query.values is None else self._wanted(_make_value_tuple(query.values))
+        values = None if query.values is None else self._find_places(_make_value_tuple(query.values))
         places = list(range(len(self.places))) if values is None else values.tolist()
         where: dict[str, Condition] = {}
         for name, condition in query.where.items():
@@ -205,27 +205,27 @@ class _QueryReader:
                 continue
             if isinstance(condition, Range):
                 raise QueryError(f"{name!r} is a level: name the groups to look for, not a range.")
-            named = _list_condition_values(condition)
-            if unknown := [group for group in named if group not in groups]:
+            group_names = _list_condition_values(condition)
+            if unknown := [group for group in group_names if group not in groups]:
                 raise QueryError(describe_missing_value(display(unknown[0]), name, groups, "group"))
-            places = [place for place in places if groups[place] in named]
+            places = [place for place in places if groups[place] in group_names]
         if not places:
             raise QueryError(f"no value of {self.manifest.sensitive_name!r} satisfies the condition.")
         return CountQuery(where, tuple(self.manifest.domain[place] for place in places))
 
-    def _number(self, name: str, condition: Condition) -> int:
+    def _number_condition(self, name: str, condition: Condition) -> int:
         try:
             key = (name, condition if isinstance(condition, Hashable) else tuple(condition))
-            atom_number = self.known.get(key)
+            atom_number = self.numbers_by_condition.get(key)
         except TypeError as error:  # of several values, one is several again
             raise QueryError(
                 f"{condition!r} cannot be compared with {name!r}: give a value, several, or a Range."
             ) from error
         if atom_number is None:
-            atom_number = self.known[key] = self._atom(name, condition)
+            atom_number = self.numbers_by_condition[key] = self._add_atom(name, condition)
         return atom_number
 
-    def final_atoms(self) -> dict[int, Atom]:
+    def build_atoms(self) -> dict[int, Atom]:
         """The conditions, now that all values of a column are known, and so their codes and the missing one's."""
         codes = [column.put_in_order() for column in self.columns]
         return {
@@ -233,35 +233,35 @@ class _QueryReader:
             for number, atom in self.atoms.items()
         }
 
-    def _atom(self, name: str, condition: Condition) -> int:
-        place = self._column(name)
+    def _add_atom(self, name: str, condition: Condition) -> int:
+        place = self._number_column(name)
         column = self.columns[place]
-        if column.name in self.manifest.bins:
-            _check_ranges(column, condition, Bins(self.manifest.bins[column.name]))
+        if column.name in self.manifest.ranges:
+            _check_ranges(column, condition, Ranges(self.manifest.ranges[column.name]))
         if isinstance(condition, Range):
-            for end in condition.ends().values():
+            for end in condition.list_ends().values():
                 column.check(end)
             atom = Atom(place, range=condition)
         else:
-            codes = {column.code(value) for value in _list_condition_values(condition)}
+            codes = {column.encode(value) for value in _list_condition_values(condition)}
             atom = Atom(place, tuple(sorted(code for code in codes if code is not None)))
         number = (place << COLUMN_SHIFT) + len(self.atoms)
         self.atoms[number] = atom
         return number
 
-    def _column(self, name: str) -> int:
+    def _number_column(self, name: str) -> int:
         name = str(name)
-        column_number = self.names.get(name.lower())
-        if column_number is None:
-            if name.lower() in {sensitive_name.lower() for sensitive_name in self.manifest.sensitive}:
+        column_name = self.names.get(name.lower())
+        if column_name is None:
+            if name.lower() in {sensitive_name.lower() for sensitive_name in self.manifest.sensitive_columns}:
                 raise QueryError(f"{name!r} is sensitive: name the values to look for, not a condition.")
             raise QueryError(explain_missing_column(name, self.names.values(), "the release has no public column"))
-        if column_number not in self.numbers:
-            self.numbers[column_number] = len(self.columns)
-            self.columns.append(AskedColumn(column_number, simplify_type(self.schema.field(column_number).type)))
-        return self.numbers[column_number]
+        if column_name not in self.column_numbers:
+            self.column_numbers[column_name] = len(self.columns)
+            self.columns.append(QueriedColumn(column_name, simplify_type(self.schema.field(column_name).type)))
+        return self.column_numbers[column_name]
 
-    def _wanted(self, values: tuple[Value, ...]) -> Places | None:
+    def _find_places(self, values: tuple[Value, ...]) -> Places | None:
         if not values:
             raise QueryError(_NO_VALUES)
         for value in values:
@@ -295,7 +295,7 @@ def _list_condition_values(condition: Scalar | Collection[Scalar]) -> Collection
     return (condition,) if is_one else condition  # type: ignore[return-value]
 
 
-def _check_ranges(column: AskedColumn, condition: Condition, bins: Bins) -> None:
+def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> None:
     """Refuse what is none of the ranges of a column that was published in ranges."""
     if isinstance(condition, Range):
         labels = ", ".join(map(repr, bins.labels))

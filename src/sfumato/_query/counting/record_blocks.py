@@ -19,8 +19,8 @@ from sfumato._core.arrays import Codes, Mask
 from sfumato._core.cell_values import Scalar, simplify_type
 from sfumato._core.object_store import Address, File, open_for_arrow
 from sfumato._query.counting.count_queries import Range
-from sfumato._query.counting.query_workload import AskedColumn, Workload, convert_moment
-from sfumato._records import Reader
+from sfumato._query.counting.query_workload import QueriedColumn, Workload, convert_moment
+from sfumato._records import RecordReader
 from sfumato._records.column_codes import encode_values
 from sfumato._release.file_validation import check_table
 from sfumato._release.manifest import Manifest
@@ -38,7 +38,7 @@ class Block:
     """For each column that is asked about: the code of each record."""
     ranges: Mapping[int, Mask]
     """For each condition that is a range, by its number: whether each record satisfies it."""
-    shown: npt.NDArray[Any]
+    published_codes: npt.NDArray[Any]
     """The symbol or the bucket of each record; or a row of zeros and ones for each set."""
 
 
@@ -49,12 +49,12 @@ def read_record_schema(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
         schema = pq.read_schema(open_for_arrow(path))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _explain_unreadable(path) from error
-    if not {*manifest.public, *manifest.shown_names} <= set(schema.names):
+    if not {*manifest.public_columns, *manifest.protected_columns} <= set(schema.names):
         raise _explain_unreadable(path)
     return schema
 
 
-def rows_of(paths: Sequence[File]) -> int:
+def count_rows(paths: Sequence[File]) -> int:
     """How many records there are; of a file in a store, which nobody has looked at, not more than can be in it."""
     rows = 0
     for path in paths:
@@ -73,7 +73,7 @@ class BlockMaker:
     """Makes blocks of batches: of the columns that are asked about, and those from which the reader makes something."""
 
     work: Workload
-    read: Reader
+    read: RecordReader
 
     @cached_property
     def values(self) -> list[pa.Array]:
@@ -116,14 +116,14 @@ def _explain_unreadable(path: File) -> ReleaseFormatError:
 _COMPARISONS = {">=": pc.greater_equal, ">": pc.greater, "<=": pc.less_equal, "<": pc.less}
 
 
-def find_in_range(array: pa.Array, column: AskedColumn, asked_range: Range) -> Mask:
+def find_in_range(array: pa.Array, column: QueriedColumn, asked_range: Range) -> Mask:
     """Whether each record lies in a range; a missing value lies in none that has an end."""
-    if not asked_range.ends():
+    if not asked_range.list_ends():
         return np.ones(len(array), dtype=np.bool_)
     is_encoded = pa.types.is_dictionary(array.type)
     values = (array.dictionary if is_encoded else array).cast(column.kind)
     inside = np.ones(len(values), dtype=np.bool_)
-    for comparison, end in asked_range.ends().items():
+    for comparison, end in asked_range.list_ends().items():
         inside &= _compare_values(comparison, values, end, column)
     if not is_encoded:
         return inside
@@ -131,15 +131,15 @@ def find_in_range(array: pa.Array, column: AskedColumn, asked_range: Range) -> M
     return np.asarray(np.append(inside, False).take(indices.to_numpy(zero_copy_only=False)))
 
 
-def _compare_values(comparison: str, values: pa.Array, end: Scalar, column: AskedColumn) -> Mask:
+def _compare_values(comparison: str, values: pa.Array, end: Scalar, column: QueriedColumn) -> Mask:
     try:
-        comparison_result = _COMPARISONS[comparison](values, _end(end, column.kind))
+        comparison_result = _COMPARISONS[comparison](values, _convert_end(end, column.kind))
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise QueryError(f"{end!r} cannot be compared with {column.name!r}, of type {column.kind}.") from error
     return np.asarray(comparison_result.fill_null(False).to_numpy(zero_copy_only=False))
 
 
-def _end(end: Scalar, kind: pa.DataType) -> pa.Scalar:
+def _convert_end(end: Scalar, kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_timestamp(kind) and isinstance(end, datetime.date):
         return pa.scalar(convert_moment(end, kind))
     if pa.types.is_floating(kind):

@@ -11,10 +11,10 @@ from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._records.sql_quoting import TABLE
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import format_level_name
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 
 _ENDS: dict[type[exp.Expression], str] = {exp.GTE: "at_least", exp.GT: "above", exp.LTE: "at_most", exp.LT: "below"}
-_TURNED: dict[type[exp.Expression], type[exp.Expression]] = {
+_MIRROR_COMPARISONS: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.GTE: exp.LTE,
     exp.GT: exp.LT,
     exp.LTE: exp.GTE,
@@ -22,7 +22,7 @@ _TURNED: dict[type[exp.Expression], type[exp.Expression]] = {
 }
 
 
-class _Other(Exception):
+class _NotSimple(Exception):
     """The query is of another form."""
 
 
@@ -33,8 +33,8 @@ def parse_simple_count(select: exp.Expression, manifest: Manifest) -> CountQuery
     """
     try:
         where = _find_where(select)
-        return _query(where, manifest)
-    except _Other:
+        return _build_query(where, manifest)
+    except _NotSimple:
         return None
 
 
@@ -43,44 +43,44 @@ def _find_where(select: exp.Expression) -> exp.Expression | None:
     if not isinstance(select, exp.Select) or any(
         value for name, value in select.args.items() if name not in allowed_clauses
     ):
-        raise _Other
+        raise _NotSimple
     source = select.args.get("from_") or select.args.get("from")
     table = source.this if source else None
     if not isinstance(table, exp.Table) or any(value for name, value in table.args.items() if name != "this"):
-        raise _Other
+        raise _NotSimple
     if table.name.lower() != TABLE or len(select.expressions) != 1:
-        raise _Other
-    counted = select.expressions[0].unalias()
-    if not isinstance(counted, exp.Count) or not isinstance(counted.this, exp.Star) or counted.args.get("expressions"):
-        raise _Other
+        raise _NotSimple
+    count = select.expressions[0].unalias()
+    if not isinstance(count, exp.Count) or not isinstance(count.this, exp.Star) or count.args.get("expressions"):
+        raise _NotSimple
     where = select.args.get("where")
     return where.this if where else None
 
 
-def _query(where: exp.Expression | None, manifest: Manifest) -> CountQuery:
-    public = {name.lower(): name for name in manifest.public}
+def _build_query(where: exp.Expression | None, manifest: Manifest) -> CountQuery:
+    public = {name.lower(): name for name in manifest.public_columns}
     conditions: dict[str, Condition] = {}
     places: list[int] | None = None
     for conjunct in _split_conjuncts(where) if where is not None else ():
         (table, name), condition = _parse_condition(conjunct)
         if table or name not in public:
             if isinstance(condition, Range):
-                raise _Other
+                raise _NotSimple
             kind, domain_values = _list_domain_values(table, name, manifest)
-            wanted = _check_condition_kind(condition, kind)
-            listed = wanted if isinstance(wanted, tuple) else (wanted,)
+            checked_condition = _check_condition_kind(condition, kind)
+            listed = checked_condition if isinstance(checked_condition, tuple) else (checked_condition,)
             if not {*listed} <= {None, *domain_values}:
-                raise _Other  # a value that is not there is told beside the answer
+                raise _NotSimple  # a value that is not there is told beside the answer
             candidates = range(len(domain_values)) if places is None else places
             places = [place for place in candidates if domain_values[place] in listed]
         else:
             column = public[name]
             condition = _check_range_condition(
-                _check_condition_kind(condition, manifest.field(column).type), manifest.bins.get(column)
+                _check_condition_kind(condition, manifest.get_field(column).type), manifest.ranges.get(column)
             )
             conditions[column] = _merge_ranges(conditions[column], condition) if column in conditions else condition
     if places is not None and not places:
-        raise _Other
+        raise _NotSimple
     return CountQuery(conditions, None if places is None else tuple(manifest.domain[place] for place in places))
 
 
@@ -89,20 +89,20 @@ def _check_range_condition(condition: Condition, edges: Sequence[str] | None) ->
     if edges is None:
         return condition
     listed = condition if isinstance(condition, tuple) else (condition,)
-    if not {*listed} <= {None, *Bins(tuple(edges)).labels}:
-        raise _Other
+    if not {*listed} <= {None, *Ranges(tuple(edges)).labels}:
+        raise _NotSimple
     return condition
 
 
 def _list_domain_values(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:
     """What each value of the domain holds in a sensitive column, or in a level of it; and of which type that is."""
-    for number, column in enumerate(manifest.sensitive):
+    for number, column in enumerate(manifest.sensitive_columns):
         if not table and name == column.lower():
-            return manifest.types[number], [split_value(value)[number] for value in manifest.domain]
-    for level, groups in manifest.groups.items():
+            return manifest.sensitive_types[number], [split_value(value)[number] for value in manifest.domain]
+    for level, groups in manifest.upper_levels.items():
         if table and format_level_name(table, name) == level.lower():
             return "string", groups
-    raise _Other
+    raise _NotSimple
 
 
 def _split_conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
@@ -121,23 +121,23 @@ def _parse_condition(expression: exp.Expression) -> tuple[tuple[str, str], Condi
         left, right = expression.this, expression.expression
         kind: type[exp.Expression] = type(expression)
         if not isinstance(left, exp.Column):
-            left, right, kind = right, left, _TURNED.get(kind, kind)
+            left, right, kind = right, left, _MIRROR_COMPARISONS.get(kind, kind)
         value = _parse_scalar(right)
-        return _name(left), value if kind is exp.EQ else Range(**{_ENDS[kind]: value})
+        return _split_column_name(left), value if kind is exp.EQ else Range(**{_ENDS[kind]: value})
     if isinstance(expression, exp.In) and expression.expressions:
-        return _name(expression.this), tuple(_parse_scalar(item) for item in expression.expressions)
+        return _split_column_name(expression.this), tuple(_parse_scalar(item) for item in expression.expressions)
     if isinstance(expression, exp.Between) and not expression.args.get("symmetric"):
-        return _name(expression.this), Range(
+        return _split_column_name(expression.this), Range(
             _parse_scalar(expression.args["low"]), at_most=_parse_scalar(expression.args["high"])
         )
     if isinstance(expression, exp.Is) and isinstance(expression.expression, exp.Null):
-        return _name(expression.this), None
-    raise _Other
+        return _split_column_name(expression.this), None
+    raise _NotSimple
 
 
-def _name(column: exp.Expression) -> tuple[str, str]:
+def _split_column_name(column: exp.Expression) -> tuple[str, str]:
     if not isinstance(column, exp.Column) or column.args.get("db") or not isinstance(column.this, exp.Identifier):
-        raise _Other
+        raise _NotSimple
     table = column.table.lower()
     return "" if table == TABLE else table, column.name.lower()
 
@@ -148,11 +148,11 @@ def _parse_scalar(expression: exp.Expression) -> Scalar:
     if isinstance(expression, exp.Neg):
         expression, sign = expression.this, -1
         if not isinstance(expression, exp.Literal) or expression.is_string:
-            raise _Other
+            raise _NotSimple
     if isinstance(expression, exp.Boolean):
         return bool(expression.this)
     if not isinstance(expression, exp.Literal):
-        raise _Other
+        raise _NotSimple
     if expression.is_string:
         return str(expression.this)
     try:
@@ -171,24 +171,24 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def _check_condition_kind(condition: Condition, kind: str) -> Condition:
     """The condition, if its values are of the column's own kind: else DuckDB has rules of its own for comparing."""
-    values = condition.ends().values() if isinstance(condition, Range) else condition
+    values = condition.list_ends().values() if isinstance(condition, Range) else condition
     for value in values if not isinstance(values, str | int | float | None) else (values,):  # type: ignore[union-attr]
         is_bool = isinstance(value, bool) and kind != "boolean"
         if is_bool or not (value is None or isinstance(value, _KINDS.get(kind, ()))):
-            raise _Other
+            raise _NotSimple
     return condition
 
 
 def _merge_ranges(first: Condition, second: Condition) -> Condition:
     """Two ranges of one column that do not speak of the same end."""
     if not isinstance(first, Range) or not isinstance(second, Range):
-        raise _Other
+        raise _NotSimple
     ends = {
         name: getattr(side, name)
         for side in (first, second)
         for name in Range.__slots__
         if getattr(side, name) is not None
     }
-    if len(ends) < len(first.ends()) + len(second.ends()):
-        raise _Other
+    if len(ends) < len(first.list_ends()) + len(second.list_ends()):
+        raise _NotSimple
     return Range(**ends)

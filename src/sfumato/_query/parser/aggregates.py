@@ -15,10 +15,10 @@ from sqlglot import exp
 from sfumato._query.connection import Session
 from sfumato._query.parser import allowed_sql, public_queries, range_comparisons
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import Names
-from sfumato._query.parser.conditions import Condition, split
+from sfumato._query.parser.column_names import ColumnNames
+from sfumato._query.parser.conditions import Condition, split_conditions
 from sfumato._query.parser.formulas import Arithmetic, Formula, Sum
-from sfumato._query.parser.spread_formulas import is_spread, spread_of
+from sfumato._query.parser.spread_formulas import is_spread, make_spread_formula
 from sfumato._query.unknown_literals import check_literals
 from sfumato.errors import QueryError
 
@@ -45,45 +45,45 @@ SIGNS: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.
 class Aggregates:
     """Collects the sums that a query needs, and reads its aggregates as formulas over them."""
 
-    def __init__(self, names: Names, session: Session, records: str) -> None:
+    def __init__(self, names: ColumnNames, session: Session, records: str) -> None:
         self.names = names
         self.records = records
         self.session = session
-        self.ranges = session.manifest.bins
+        self.ranges = session.manifest.ranges
         self.totals: dict[Total, int] = {}
 
-    def formula(self, node: Tree) -> Formula:
+    def parse_aggregate(self, node: Tree) -> Formula:
         """Read an aggregate, with its FILTER."""
         where: list[Tree] = []
         if isinstance(node, exp.Filter):
-            where.append(self.resolved(node.expression.this))
+            where.append(self.resolve(node.expression.this))
             node = node.this
         if is_spread(node):
-            return spread_of(node, where, self)
+            return make_spread_formula(node, where, self)
         if not isinstance(node, allowed_sql.AGGREGATES):
-            raise self._unknown(node)
+            raise self._explain_unknown(node)
         inner = node.this
         if isinstance(inner, exp.Distinct):
-            raise self._distinct(node)
+            raise self._explain_distinct(node)
         if set(node.args) - {"this", "big_int", "expressions"} or node.expressions:
-            raise self._unknown(node)
+            raise self._explain_unknown(node)
         if isinstance(node, exp.Count):
-            return self._count(inner, where)
-        value = self.resolved(inner)
+            return self._parse_count(inner, where)
+        value = self.resolve(inner)
         if isinstance(node, exp.CountIf):
-            return self._total(Total(self._split([*where, value])))
-        sum_of = self.sum_of(value, where)
+            return self._add_total(Total(self._split([*where, value])))
+        sum_formula = self.make_sum(value, where)
         if isinstance(node, exp.Sum):
-            return sum_of
-        return Arithmetic("/", sum_of, self._total(Total(self._split([*where, _make_not_null(value)]))))
+            return sum_formula
+        return Arithmetic("/", sum_formula, self._add_total(Total(self._split([*where, _make_not_null(value)]))))
 
-    def _distinct(self, node: Tree) -> QueryError:
+    def _explain_distinct(self, node: Tree) -> QueryError:
         """What is said of counting different values: most who do it want people, of which each may have one row."""
-        is_person = self.session.manifest.counted == "people"
+        is_person = self.session.manifest.count_unit == "people"
         people = " Each person has one row here, so COUNT(*) counts people." if is_person else ""
         try:
             for expression in node.this.expressions:
-                self.resolved(expression)
+                self.resolve(expression)
         except QueryError as error:  # a number of patients, for example, which no release has
             return QueryError(f"{error}{people}")
         return QueryError(
@@ -92,22 +92,22 @@ class Aggregates:
             f"columns.{people}"
         )
 
-    def _count(self, inner: Tree, where: list[Tree]) -> Formula:
+    def _parse_count(self, inner: Tree, where: list[Tree]) -> Formula:
         if isinstance(inner, exp.Star):
             if any(inner.args.values()):
                 raise QueryError("count rows with COUNT(*).")
-            return self._total(Total(self._split(where)))
-        value = self.resolved(inner)
-        if not self.names.keys(value) and not isinstance(value, exp.Null):
-            return self._total(Total(self._split(where)))
-        return self._total(Total(self._split([*where, _make_not_null(value)])))
+            return self._add_total(Total(self._split(where)))
+        value = self.resolve(inner)
+        if not self.names.find_keys(value) and not isinstance(value, exp.Null):
+            return self._add_total(Total(self._split(where)))
+        return self._add_total(Total(self._split([*where, _make_not_null(value)])))
 
-    def sum_of(self, value: Tree, where: list[Tree]) -> Formula:
+    def make_sum(self, value: Tree, where: list[Tree]) -> Formula:
         """Read the sum of an expression as public factors times sensitive scores."""
         value = allowed_sql.unwrap(value)
         case = _parse_case(value)
         if case is not None and not self.names.is_public(value) and not self.names.is_sensitive(value):
-            return self.sum_of(case[1], [*where, case[0]])
+            return self.make_sum(case[1], [*where, case[0]])
         range_comparisons.check_sum(value, self.ranges)
         factors, scores = [], []
         for factor in _split_factors(value):
@@ -120,34 +120,34 @@ class Aggregates:
                     f"{allowed_sql.write_sql(factor)} mixes public and sensitive columns; write it as a product, or as "
                     "SUM(...) FILTER (WHERE ...)."
                 )
-        return self._total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
+        return self._add_total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
 
-    def count_of(self, where: Sequence[Tree]) -> Formula:
+    def make_count(self, where: Sequence[Tree]) -> Formula:
         """How many records satisfy conditions."""
-        return self._total(Total(self._split(where)))
+        return self._add_total(Total(self._split(where)))
 
-    def centre_of(self, value: Tree) -> float:
+    def compute_centre(self, value: Tree) -> float:
         """The mean of a public number over all records; zero for others."""
         if not self.names.is_public(value):
             return 0.0
         sql = f"SELECT AVG(CAST({allowed_sql.write_sql(value)} AS DOUBLE)) FROM {self.records}"
-        ((mean,),) = self.session.rows(sql)
+        ((mean,),) = self.session.fetch_rows(sql)
         return 0.0 if mean is None or not math.isfinite(mean) else round(float(mean), 6)
 
-    def resolved(self, expression: Tree) -> Tree:
+    def resolve(self, expression: Tree) -> Tree:
         """An expression with every column found."""
         self.session.clock.check()
         expression = public_queries.run_subqueries(expression, self.session)
         allowed_sql.check(expression, allowed_sql.EXPRESSIONS)
-        return check_literals(self.names.resolved(expression), self.session)
+        return check_literals(self.names.resolve(expression), self.session)
 
     def _split(self, expressions: Iterable[Tree]) -> Condition:
-        return split(expressions, self.names)
+        return split_conditions(expressions, self.names)
 
-    def _total(self, total: Total) -> Sum:
+    def _add_total(self, total: Total) -> Sum:
         return Sum(self.totals.setdefault(total, len(self.totals)))
 
-    def _unknown(self, node: Tree) -> QueryError:
+    def _explain_unknown(self, node: Tree) -> QueryError:
         sql = allowed_sql.write_sql(node)
         if isinstance(node, exp.AggFunc):
             return QueryError(

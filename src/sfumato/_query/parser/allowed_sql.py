@@ -46,13 +46,13 @@ FUNCTIONS = _find_classes(
     "Extract TimestampTrunc DateTrunc DateDiff DateAdd DateSub TsOrDsAdd TimeToStr StrToTime StrToDate "
     "DateFromParts LastDay Dayname Monthname Date TsOrDsToDate Unicode Chr"
 )
-_NAMED = (
+_FUNCTION_NAMES = (
     "date_part datepart date_trunc contains prefix suffix isnan isinf isfinite isodow isoyear yearweek weekday "
     "dayname monthname strlen trunc even log2 log10 century decade era epoch julian make_date damerau_levenshtein "
     "hamming jaccard jaro_similarity jaro_winkler_similarity strip_accents instr position round_even signbit gcd "
     "lcm date_diff datediff date_sub datesub left right ifnull"
 )
-NAMED = frozenset(_NAMED.split())
+FUNCTION_NAMES = frozenset(_FUNCTION_NAMES.split())
 """Functions that DuckDB knows and the parser takes as they are written."""
 
 AGGREGATES = _find_classes("Count CountIf Sum Avg")
@@ -84,14 +84,14 @@ WINDOWS = _find_classes(
 """What windows over the rows of an answer may be made of."""
 
 EXPRESSIONS = OPERATORS + FUNCTIONS
-PUBLIC = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES + COLLECTIONS
-_PUBLIC_NAMED = (
+PUBLIC_CONSTRUCTS = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES + COLLECTIONS
+_PUBLIC_FUNCTION_NAMES = (
     "histogram mad entropy product favg fsum sem geomean mode list_sort list_reverse_sort list_distinct list_unique "
     "list_sum list_avg list_min list_max list_median list_contains list_has_any list_position list_slice "
     "list_aggregate list_zip len cardinality map_keys map_values map_extract element_at struct_extract row "
     "regexp_split_to_array string_split max_by min_by arg_min arg_max hash"
 )
-PUBLIC_NAMED = NAMED | frozenset(_PUBLIC_NAMED.split())
+PUBLIC_FUNCTION_NAMES = FUNCTION_NAMES | frozenset(_PUBLIC_FUNCTION_NAMES.split())
 """Besides, where nothing is protected. What makes a text of any length, such as REPEAT, is on no list."""
 
 STATEMENTS = _find_classes("Describe Summarize Show Pivot")
@@ -122,10 +122,10 @@ def parse(sql: str) -> Tree:
     return query
 
 
-def check(tree: Tree, allowed: tuple[type[Any], ...], named: frozenset[str] = NAMED) -> None:
+def check(tree: Tree, allowed: tuple[type[Any], ...], function_names: frozenset[str] = FUNCTION_NAMES) -> None:
     """Refuse a tree with a construct that is not on the list."""
     for node in tree.walk():
-        if not _is_known(node, allowed, named):
+        if not _is_known(node, allowed, function_names):
             raise QueryError(
                 f"{write_sql(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and "
                 "functions of texts, numbers and dates."
@@ -150,14 +150,14 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
         OwnSql: lambda self, node: node.args["this"],
         OwnColumn: lambda self, node: self.column_sql(node),
     }
-    written = 0
+    part_count = 0
 
     def sql(self, *args: Any, **options: Any) -> str:
         """Write a part, if there are not too many: what DuckDB has no function for stands there several times."""
-        self.written += 1
-        if self.written > query_size.MOST_WRITTEN:
+        self.part_count += 1
+        if self.part_count > query_size.MOST_SQL_PARTS:
             raise query_size.explain_too_large(
-                f"{query_size.MOST_WRITTEN:,} names, numbers and signs, as it is written for DuckDB,"
+                f"{query_size.MOST_SQL_PARTS:,} names, numbers and signs, as it is written for DuckDB,"
             )
         return str(super().sql(*args, **options))
 
@@ -167,11 +167,11 @@ def make_ready_sql(sql: str) -> Tree:
     return OwnSql(this=sql)
 
 
-def _is_known(node: Tree, allowed: tuple[type[Any], ...], named: frozenset[str]) -> bool:
+def _is_known(node: Tree, allowed: tuple[type[Any], ...], function_names: frozenset[str]) -> bool:
     if isinstance(node, OwnSql | exp.Literal | exp.Identifier):
         return True
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in named
+        return node.name.lower() in function_names
     if not isinstance(node, allowed) or (isinstance(node, exp.DataType) and not _is_known_type(node)):
         return False
     return all(_PLAIN_WORD.fullmatch(text) for text in _list_texts(node.args.values()))
@@ -210,15 +210,15 @@ def unwrap(expression: Tree) -> Tree:
     return expression
 
 
-def limit_of(query: Tree) -> str:
+def write_limit(query: Tree) -> str:
     """LIMIT and OFFSET of a query."""
     parts = []
-    for name, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
+    for name, keyword in (("limit", "LIMIT"), ("offset", "OFFSET")):
         clause = query.args.get(name)
         if clause is None:
             continue
         number = clause.expression
         if not (isinstance(number, exp.Literal) and number.is_int):
-            raise QueryError(f"{word} needs a whole number.")
-        parts.append(f"{word} {int(number.name)}")
+            raise QueryError(f"{keyword} needs a whole number.")
+        parts.append(f"{keyword} {int(number.name)}")
     return " ".join(parts)

@@ -12,7 +12,7 @@ from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
 
 DEFAULT_COUNT = "n"
-LONGEST = 40
+LONGEST_NAME = 40
 
 
 def make_output_names(expressions: Sequence[Tree]) -> list[str]:
@@ -20,15 +20,15 @@ def make_output_names(expressions: Sequence[Tree]) -> list[str]:
 
     Words may be the same where expressions differ: later ones are numbered then.
     """
-    written = [allowed_sql.write_sql(allowed_sql.unwrap(expression.unalias())) for expression in expressions]
-    names = {sql: DEFAULT_COUNT for sql in written if sql == "COUNT(*)"}
-    taken = {expression.alias_or_name.lower() for expression in expressions} | set(names.values())
-    for sql in dict.fromkeys(written):
+    expression_sql = [allowed_sql.write_sql(allowed_sql.unwrap(expression.unalias())) for expression in expressions]
+    names = {sql: DEFAULT_COUNT for sql in expression_sql if sql == "COUNT(*)"}
+    used_names = {expression.alias_or_name.lower() for expression in expressions} | set(names.values())
+    for sql in dict.fromkeys(expression_sql):
         base_name = _make_name(sql)
         choices = (base_name if number == 1 else f"{base_name}_{number}" for number in itertools.count(1))
-        names.setdefault(sql, next(name for name in choices if name not in taken))
-        taken.add(names[sql])
-    pairs = zip(expressions, written, strict=True)
+        names.setdefault(sql, next(name for name in choices if name not in used_names))
+        used_names.add(names[sql])
+    pairs = zip(expressions, expression_sql, strict=True)
     return [expression.alias or _find_own_name(expression) or names[sql] for expression, sql in pairs]
 
 
@@ -43,8 +43,8 @@ def _make_name(sql: str) -> str:
     joined_words = "_".join(re.findall(r"\w+", sql.lower()))
     short = (
         joined_words
-        if len(joined_words) <= LONGEST
-        else joined_words[: LONGEST + 1].rpartition("_")[0] or joined_words[:LONGEST]
+        if len(joined_words) <= LONGEST_NAME
+        else joined_words[: LONGEST_NAME + 1].rpartition("_")[0] or joined_words[:LONGEST_NAME]
     )
     name = short if short[:1].isalpha() else f"column_{short}".rstrip("_")
     return name if name.isidentifier() else "column"

@@ -35,40 +35,42 @@ def is_of_answer(column: Tree) -> bool:
 
 
 @dataclass
-class Names:
+class ColumnNames:
     """What columns can be named, and what each stands for."""
 
     tables: dict[str, dict[str, Tree]] = field(default_factory=dict)
     """By the name of a table and of its column, both in small letters: the column, or what a subquery makes of it."""
-    shared: set[str] = field(default_factory=set)
+    shared_names: set[str] = field(default_factory=set)
     """Names that several tables have and USING makes one; they are the first table's."""
-    sensitive: set[ColumnKey] = field(default_factory=set)
+    sensitive_columns: set[ColumnKey] = field(default_factory=set)
     """The columns that depend on nothing but the sensitive value."""
     levels: dict[str, dict[str, exp.Column]] = field(default_factory=dict)
     """By the name of a sensitive column that has a hierarchy: its levels, and the column that each stands for."""
-    room: SizeBudget = field(default_factory=SizeBudget)
+    size_budget: SizeBudget = field(default_factory=SizeBudget)
     """What may still be put in for columns that a subquery computes."""
 
     @classmethod
-    def of_release(cls, manifest: Manifest) -> Names:
+    def from_manifest(cls, manifest: Manifest) -> ColumnNames:
         """The columns of the release; what it shows of the sensitive ones is no column to ask about."""
         columns: dict[str, Tree] = {
-            name.lower(): make_column(TABLE, name) for name in (*manifest.public, *manifest.sensitive)
+            name.lower(): make_column(TABLE, name) for name in (*manifest.public_columns, *manifest.sensitive_columns)
         }
         levels: dict[str, dict[str, exp.Column]] = {}
         for name, hierarchy in manifest.hierarchies.items():
-            finest, *others = hierarchy.levels
-            named = {level: make_column(TABLE, format_level_name(name, level)) for level in others}
-            levels[name] = {finest: make_column(TABLE, name), **named}
+            finest, *coarser_levels = hierarchy.levels
+            coarser_columns = {level: make_column(TABLE, format_level_name(name, level)) for level in coarser_levels}
+            levels[name] = {finest: make_column(TABLE, name), **coarser_columns}
             columns |= {
                 format_level_name(name, level).lower(): level_column for level, level_column in levels[name].items()
             }
-        names = cls({TABLE: columns}, sensitive={(TABLE, name) for name in manifest.sensitive}, levels=levels)
-        names.sensitive |= names.grouped
+        names = cls(
+            {TABLE: columns}, sensitive_columns={(TABLE, name) for name in manifest.sensitive_columns}, levels=levels
+        )
+        names.sensitive_columns |= names.coarse_columns
         return names
 
     @property
-    def grouped(self) -> set[ColumnKey]:
+    def coarse_columns(self) -> set[ColumnKey]:
         """The levels that are not the sensitive value itself: no record shows them."""
         return {
             (TABLE, level_column.name)
@@ -83,56 +85,60 @@ class Names:
             raise QueryError(f"two tables are called {table!r}; rename one with AS.")
         self.tables[table.lower()] = {name.lower(): make_column(table, name) for name in columns}
 
-    def resolved(self, expression: Tree) -> Tree:
+    def resolve(self, expression: Tree) -> Tree:
         """The expression with every column found, and quoted."""
         copy = expression.copy()
         holder = exp.Paren(this=copy)
         for column in list(copy.find_all(exp.Column)):
             if is_of_answer(column):
                 continue
-            meant = self._found(column)
-            column.replace(meant.copy() if isinstance(meant, exp.Column) else self.room.take(meant))
+            definition = self._find_column(column)
+            column.replace(
+                definition.copy() if isinstance(definition, exp.Column) else self.size_budget.copy_tree(definition)
+            )
         resolved_tree: Tree = holder.this
         resolved_tree.pop()
         return resolved_tree
 
-    def _found(self, named: exp.Column) -> Tree:
-        name, table = named.name.lower(), named.table.lower()
-        if (level := self._level(named)) is not None:
+    def _find_column(self, column: exp.Column) -> Tree:
+        name, table = column.name.lower(), column.table.lower()
+        if (level := self._find_level(column)) is not None:
             return level
-        if named.args.get("db") or named.args.get("catalog") or isinstance(named.this, exp.Star):
-            raise QueryError(f"{allowed_sql.write_sql(named)!r} is no column; name columns one by one.")
+        if column.args.get("db") or column.args.get("catalog") or isinstance(column.this, exp.Star):
+            raise QueryError(f"{allowed_sql.write_sql(column)!r} is no column; name columns one by one.")
         if table and table not in self.tables:
             table_names = ", ".join(self.tables)
-            raise QueryError(f"there is no table {named.table!r}; there is {table_names}.")
-        places = [table] if table else list(self.tables)
-        having = [place for place in places if name in self.tables[place]]
-        if len(having) > 1 and name not in self.shared:
-            raise QueryError(f"{named.name!r} is a column of several tables; write {having[0]}.{named.name}.")
-        if not having:
-            columns = [spelling for place in places for spelling in self._spelt(place)]
-            where = "the release has" if places == [TABLE] else "there is"
-            is_text = named.this.quoted and named.name.isidentifier()  # a column of that name would need no quotes
-            hint = f" A text stands in single quotes: {quote_text(named.name)}." if is_text else ""
-            raise QueryError(explain_missing_column(named.name, columns, f"{where} no column") + hint)
-        return self.tables[having[0]][name]
-
-    def _level(self, named: exp.Column) -> Tree | None:
-        """What `make_column.level` stands for; None where it is a column of a table."""
-        places = [named.db.lower()] if named.db else list(self.tables)
-        for columns in (self.tables.get(place, {}) for place in places if named.table):
-            owner = columns.get(named.table.lower())
-            levels = self.levels.get(owner.name, {}) if isinstance(owner, exp.Column) and owner.table == TABLE else {}
-            meant = next(
-                (level_column for level, level_column in levels.items() if level.lower() == named.name.lower()), None
+            raise QueryError(f"there is no table {column.table!r}; there is {table_names}.")
+        searched_tables = [table] if table else list(self.tables)
+        matching_tables = [place for place in searched_tables if name in self.tables[place]]
+        if len(matching_tables) > 1 and name not in self.shared_names:
+            raise QueryError(
+                f"{column.name!r} is a column of several tables; write {matching_tables[0]}.{column.name}."
             )
-            if meant is not None:
-                return meant
-            if levels and (named.db or named.table.lower() not in self.tables):
-                raise QueryError(explain_missing_column(named.name, levels, f"{named.table!r} has no level"))
+        if not matching_tables:
+            columns = [spelling for place in searched_tables for spelling in self._list_column_names(place)]
+            subject = "the release has" if searched_tables == [TABLE] else "there is"
+            is_text = column.this.quoted and column.name.isidentifier()  # a column of that name would need no quotes
+            hint = f" A text stands in single quotes: {quote_text(column.name)}." if is_text else ""
+            raise QueryError(explain_missing_column(column.name, columns, f"{subject} no column") + hint)
+        return self.tables[matching_tables[0]][name]
+
+    def _find_level(self, column: exp.Column) -> Tree | None:
+        """What `make_column.level` stands for; None where it is a column of a table."""
+        searched_tables = [column.db.lower()] if column.db else list(self.tables)
+        for columns in (self.tables.get(place, {}) for place in searched_tables if column.table):
+            owner = columns.get(column.table.lower())
+            levels = self.levels.get(owner.name, {}) if isinstance(owner, exp.Column) and owner.table == TABLE else {}
+            target_column = next(
+                (level_column for level, level_column in levels.items() if level.lower() == column.name.lower()), None
+            )
+            if target_column is not None:
+                return target_column
+            if levels and (column.db or column.table.lower() not in self.tables):
+                raise QueryError(explain_missing_column(column.name, levels, f"{column.table!r} has no level"))
         return None
 
-    def _spelt(self, table: str) -> list[str]:
+    def _list_column_names(self, table: str) -> list[str]:
         columns = self.tables[table].items()
         return list(
             dict.fromkeys(
@@ -140,19 +146,19 @@ class Names:
             )
         )
 
-    def keys(self, expression: Tree) -> set[ColumnKey]:
+    def find_keys(self, expression: Tree) -> set[ColumnKey]:
         """The columns of a resolved expression."""
         return {(column.table, column.name) for column in expression.find_all(exp.Column)}
 
-    def protected(self, expression: Tree) -> list[str]:
+    def list_sensitive_names(self, expression: Tree) -> list[str]:
         """The sensitive columns of a resolved expression, by name."""
-        return sorted(name for table, name in self.keys(expression) & self.sensitive)
+        return sorted(name for table, name in self.find_keys(expression) & self.sensitive_columns)
 
     def is_public(self, expression: Tree) -> bool:
         """Whether a resolved expression has no sensitive column."""
-        return not self.keys(expression) & self.sensitive
+        return not self.find_keys(expression) & self.sensitive_columns
 
     def is_sensitive(self, expression: Tree) -> bool:
         """Whether a resolved expression has sensitive columns and no others."""
-        keys = self.keys(expression)
-        return bool(keys) and keys <= self.sensitive
+        keys = self.find_keys(expression)
+        return bool(keys) and keys <= self.sensitive_columns

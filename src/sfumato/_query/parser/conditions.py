@@ -18,49 +18,49 @@ from sfumato._core.cell_values import format_values
 from sfumato._query.connection import Session
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import Names
+from sfumato._query.parser.column_names import ColumnNames
 from sfumato._query.parser.from_clause import FromClause
 from sfumato._records.sql_quoting import format_literal, quote_name
 from sfumato.errors import QueryError
 
 MOST_BITS = 240
 """So many conditions are told apart in one scan."""
-BLOCK = 60
+BLOCK_BITS = 60
 """So many of them are packed into one number."""
-NAMED_VALUES, MOST_SUGGESTED = 20, 3
+MOST_NAMED_VALUES, MOST_SUGGESTIONS = 20, 3
 PLACE_NAME = "sfumato place"
 PLACE = quote_name(PLACE_NAME)
-_MISSING = " IS NULL)"
+_NULL_SUFFIX = " IS NULL)"
 
 
 @dataclass(frozen=True)
 class Condition:
     """A condition in three parts, all of which must hold."""
 
-    public: tuple[str, ...] = ()
-    sensitive: tuple[str, ...] = ()
-    mixed: tuple[Tree, ...] = ()
-    by_level: bool = False
+    public_parts: tuple[str, ...] = ()
+    sensitive_parts: tuple[str, ...] = ()
+    mixed_parts: tuple[Tree, ...] = ()
+    has_levels: bool = False
     """Whether the part on the sensitive value asks of its groups, which no record shows."""
 
     @property
     def public_sql(self) -> str | None:
         """The part on public columns."""
-        return " AND ".join(self.public) or None
+        return " AND ".join(self.public_parts) or None
 
 
-def split(expressions: Iterable[Tree], names: Names) -> Condition:
+def split_conditions(expressions: Iterable[Tree], names: ColumnNames) -> Condition:
     """Take resolved conditions apart."""
-    public, sensitive, mixed, by_level = [], [], [], False
+    public, sensitive, mixed, has_levels = [], [], [], False
     for conjunct in (part for expression in expressions for part in allowed_sql.split_conjuncts(expression)):
         if names.is_public(conjunct):
             public.append(f"({allowed_sql.write_sql(conjunct)})")
         elif names.is_sensitive(conjunct):
             sensitive.append(f"({allowed_sql.write_sql(conjunct)})")
-            by_level |= not names.grouped.isdisjoint(names.keys(conjunct))
+            has_levels |= not names.coarse_columns.isdisjoint(names.find_keys(conjunct))
         else:
             mixed.append(conjunct)
-    return Condition(tuple(public), tuple(sensitive), tuple(mixed), by_level)
+    return Condition(tuple(public), tuple(sensitive), tuple(mixed), has_levels)
 
 
 class Signature:
@@ -83,36 +83,36 @@ class Signature:
     def columns(self) -> tuple[str, ...]:
         """SQL for the packed numbers."""
         texts = list(self.numbers)
-        blocks = [texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK)]
+        blocks = [texts[start : start + BLOCK_BITS] for start in range(0, len(texts), BLOCK_BITS)]
         return tuple(
             " + ".join(f"CASE WHEN {sql} THEN CAST({1 << bit} AS BIGINT) ELSE 0 END" for bit, sql in enumerate(block))
             for block in blocks
         )
 
-    def bits(self, packed: Sequence[int]) -> Mask:
+    def unpack_bits(self, packed: Sequence[int]) -> Mask:
         """Which conditions hold, from the packed numbers."""
-        number = sum(int(packed_bits) << (BLOCK * place) for place, packed_bits in enumerate(packed))
+        number = sum(int(packed_bits) << (BLOCK_BITS * place) for place, packed_bits in enumerate(packed))
         return np.array([number >> place & 1 for place in range(len(self.numbers))], dtype=np.bool_)
 
 
 @dataclass(frozen=True)
-class Test:
+class ValueFilter:
     """A condition ready to be used: which values it wants of a record with given bits."""
 
-    wanted: Mask
-    needed: tuple[int, ...] = ()
+    value_mask: Mask
+    needed_bits: tuple[int, ...] = ()
     """Bits without which nothing is wanted."""
-    classes: tuple[Counts, ...] = field(default=())
+    class_bits: tuple[Counts, ...] = field(default=())
     """For each mixed part and place, the bit that says whether the value is wanted."""
 
-    def mask(self, bits: Mask) -> Mask:
+    def select_values(self, bits: Mask) -> Mask:
         """The wanted places of the domain."""
-        if not bits[list(self.needed)].all():
-            return np.zeros_like(self.wanted)
-        is_wanted = self.wanted
-        for numbers in self.classes:
-            is_wanted = is_wanted & bits[numbers]
-        return is_wanted
+        if not bits[list(self.needed_bits)].all():
+            return np.zeros_like(self.value_mask)
+        is_selected = self.value_mask
+        for numbers in self.class_bits:
+            is_selected = is_selected & bits[numbers]
+        return is_selected
 
 
 @dataclass(frozen=True)
@@ -127,89 +127,98 @@ class Domain:
         """The number of values."""
         return len(self.session.manifest.domain)
 
-    def rows(self, columns: Sequence[str], where: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+    def fetch_rows(self, columns: Sequence[str], where: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
         """The place and some expressions for each value that satisfies conditions."""
         clause = f" WHERE {' AND '.join(where)}" if where else ""
-        selected = ", ".join([f"{quote_name('release')}.{PLACE}", *columns])
-        yield from self.session.rows(f"SELECT {selected} FROM {self.source.values}{clause}")
+        selected_sql = ", ".join([f"{quote_name('release')}.{PLACE}", *columns])
+        yield from self.session.fetch_rows(f"SELECT {selected_sql} FROM {self.source.values_sql}{clause}")
 
-    def wanted(self, conditions: Sequence[str]) -> Mask:
+    def match_values(self, conditions: Sequence[str]) -> Mask:
         """Which places satisfy conditions; some must, because a typing error would look like a certain zero."""
         if not conditions and not self.source.value_joins:
             return np.ones(self.size, dtype=np.bool_)
-        is_wanted = np.zeros(self.size, dtype=np.bool_)
-        is_wanted[[place for (place,) in self.rows((), conditions)]] = True
-        if not is_wanted.any() and not (conditions and all(condition.endswith(_MISSING) for condition in conditions)):
-            raise self._nothing()  # but that a value is missing is no way to spell one
-        return is_wanted
+        is_match = np.zeros(self.size, dtype=np.bool_)
+        is_match[[place for (place,) in self.fetch_rows((), conditions)]] = True
+        if not is_match.any() and not (
+            conditions and all(condition.endswith(_NULL_SUFFIX) for condition in conditions)
+        ):
+            raise self._explain_no_match()  # but that a value is missing is no way to spell one
+        return is_match
 
     def check_joins(self) -> None:
         """Refuse a join that gives a value several rows; no more rows are read than it takes to know."""
         if not self.source.value_joins:
             return
         most = self.size + 1
-        places = self.session.rows(f"SELECT {quote_name('release')}.{PLACE} FROM {self.source.values} LIMIT {most}")
+        places = self.session.fetch_rows(
+            f"SELECT {quote_name('release')}.{PLACE} FROM {self.source.values_sql} LIMIT {most}"
+        )
         if len(set(places)) < len(places):
             raise QueryError(
                 "the join gives some values of the sensitive column several rows, which would count a record several "
                 "times; join a table in which the column is unique."
             )
 
-    def _nothing(self) -> QueryError:
+    def _explain_no_match(self) -> QueryError:
         manifest = self.session.manifest
         groups = [
-            f"; those of {level!r} are {format_values(tuple(dict.fromkeys(group_names)), NAMED_VALUES)}"
-            for level, group_names in manifest.groups.items()
+            f"; those of {level!r} are {format_values(tuple(dict.fromkeys(group_names)), MOST_NAMED_VALUES)}"
+            for level, group_names in manifest.upper_levels.items()
         ]
-        named = [item.near for item in self.session.unheard[:MOST_SUGGESTED] if item.is_protected]
-        near = next((item for item in named if item is not None), None)
-        meant = "its" if near is None else f"did you mean {near!r}? Its"
+        suggestions = [
+            item.nearest_value for item in self.session.absent_values[:MOST_SUGGESTIONS] if item.is_protected
+        ]
+        suggestion = next((item for item in suggestions if item is not None), None)
+        hint = "its" if suggestion is None else f"did you mean {suggestion!r}? Its"
         return QueryError(
-            f"no value of {manifest.sensitive_name!r} satisfies the condition; {meant} values are "
-            f"{format_values(manifest.domain, NAMED_VALUES)}{''.join(groups)}."
+            f"no value of {manifest.sensitive_name!r} satisfies the condition; {hint} values are "
+            f"{format_values(manifest.domain, MOST_NAMED_VALUES)}{''.join(groups)}."
         )
 
-    def values(self, sql: str) -> list[Any]:
+    def compute_values(self, sql: str) -> list[Any]:
         """An expression of the sensitive columns, for each place; None also where a join leaves a value out."""
         place_values: list[Any] = [None] * self.size
-        for place, value in self.rows([sql]):
+        for place, value in self.fetch_rows([sql]):
             place_values[place] = value
         return place_values
 
-    def scores(self, sql: str) -> Floats:
+    def compute_scores(self, sql: str) -> Floats:
         """A numeric expression for each place, not a number where it is missing."""
-        self.session.columns(f"SELECT SUM({sql}) FROM {self.source.values}")  # what cannot be added up is refused
-        numbers = self.values(f"CAST({sql} AS DOUBLE)")
+        # What cannot be added up is refused.
+        self.session.describe_columns(f"SELECT SUM({sql}) FROM {self.source.values_sql}")
+        numbers = self.compute_values(f"CAST({sql} AS DOUBLE)")
         return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
-    def test(self, condition: Condition, signature: Signature, *, is_where: bool = False) -> Test:
+    def make_filter(self, condition: Condition, signature: Signature, *, is_where: bool = False) -> ValueFilter:
         """Prepare a condition; the public part of a WHERE needs no bits, because only such records are counted."""
-        needed = () if is_where else tuple(signature.add(sql) for sql in condition.public)
-        classes = tuple(self._classes(mixed_part, signature) for mixed_part in condition.mixed)
-        return Test(self.wanted(condition.sensitive), needed, classes)
+        needed_bits = () if is_where else tuple(signature.add(sql) for sql in condition.public_parts)
+        class_bits = tuple(self._find_class_bits(mixed_part, signature) for mixed_part in condition.mixed_parts)
+        return ValueFilter(self.match_values(condition.sensitive_parts), needed_bits, class_bits)
 
-    def _classes(self, mixed: Tree, signature: Signature) -> Counts:
+    def _find_class_bits(self, mixed: Tree, signature: Signature) -> Counts:
         """For each place, the number of the condition that the mixed part becomes."""
         atoms = _find_atoms(mixed, self.source.names)
-        written = [allowed_sql.write_sql(atom) for atom in atoms]
-        named = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(written))
-        kinds = list(self.session.columns(f"SELECT {named} FROM {self.source.values}").values())
+        atom_sql = [allowed_sql.write_sql(atom) for atom in atoms]
+        columns_sql = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(atom_sql))
+        kinds = list(self.session.describe_columns(f"SELECT {columns_sql} FROM {self.source.values_sql}").values())
         numbers: dict[tuple[str, ...], int] = {}
         class_numbers = np.zeros(self.size, dtype=np.int64)
-        for place, *values in self.rows(written):
+        for place, *values in self.fetch_rows(atom_sql):
             literals = tuple(format_literal(value, kind) for value, kind in zip(values, kinds, strict=True))
             if literals not in numbers:
-                numbers[literals] = signature.add(_put_in(mixed, dict(zip(written, literals, strict=True)), self))
+                numbers[literals] = signature.add(
+                    _substitute_atoms(mixed, dict(zip(atom_sql, literals, strict=True)), self)
+                )
             class_numbers[place] = numbers[literals]
         return class_numbers
 
 
-def _is_atom(node: Tree, names: Names) -> bool:
+def _is_atom(node: Tree, names: ColumnNames) -> bool:
     """Whether a node can be computed from the sensitive value alone, and is an expression of its own."""
     return isinstance(node, exp.Condition) and not isinstance(node, exp.If | exp.Tuple) and names.is_sensitive(node)
 
 
-def _find_atoms(expression: Tree, names: Names) -> list[Tree]:
+def _find_atoms(expression: Tree, names: ColumnNames) -> list[Tree]:
     """The largest parts of a mixed expression that depend on the sensitive value alone."""
     atoms_by_sql: dict[str, Tree] = {}
     waiting = [expression]
@@ -222,13 +231,13 @@ def _find_atoms(expression: Tree, names: Names) -> list[Tree]:
     return list(atoms_by_sql.values())
 
 
-def _put_in(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
+def _substitute_atoms(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
     """The mixed part with the value of each atom in its place."""
 
-    def put(node: Tree) -> Tree:
+    def replace_atom(node: Tree) -> Tree:
         domain.session.clock.check()
         if _is_atom(node, domain.source.names) and (sql := literals.get(allowed_sql.write_sql(node))) is not None:
             return allowed_sql.make_ready_sql(sql)
         return node
 
-    return f"({allowed_sql.write_sql(mixed.transform(put))})"
+    return f"({allowed_sql.write_sql(mixed.transform(replace_atom))})"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sfumato._query.estimate import Estimate, Image, Ratio
+from sfumato._query.estimate import Estimate, Ratio, TransformedEstimate
 from sfumato._query.parser.query_size import MOST_PARTS, explain_too_large
 from sfumato._query.scalar_functions import Function, NoNumber
 from sfumato.errors import QueryError
@@ -54,7 +54,7 @@ class Arithmetic:
 
 
 @dataclass(frozen=True)
-class Applied:
+class FunctionCall:
     """A function of a formula."""
 
     function: Function
@@ -65,12 +65,12 @@ class Applied:
         object.__setattr__(self, "parts", _count_parts(self.inner))
 
 
-Formula = Number | Sum | Linear | Arithmetic | Applied
+Formula = Number | Sum | Linear | Arithmetic | FunctionCall
 
 
 def _count_parts(*inner: Formula) -> int:
     """The number of parts of a formula, if they are not too many: each stands there as often as it is used."""
-    parts = 1 + sum(part.parts if isinstance(part, Arithmetic | Applied) else 1 for part in inner)
+    parts = 1 + sum(part.parts if isinstance(part, Arithmetic | FunctionCall) else 1 for part in inner)
     if parts > MOST_PARTS:
         raise explain_too_large(f"{MOST_PARTS:,} sums, numbers and signs for one number of the answer")
     return parts
@@ -92,7 +92,7 @@ class Affine:
     constant: float
     factors: Gradient
 
-    def plus(self, other: Affine, sign: float) -> Affine:
+    def add(self, other: Affine, sign: float) -> Affine:
         """The sum or the difference of two."""
         numbers = dict.fromkeys((*self.factors, *other.factors))
         factors = {
@@ -100,12 +100,15 @@ class Affine:
             for sum_number in numbers
         }
         return Affine(
-            self.constant + sign * other.constant, {sum_number: by for sum_number, by in factors.items() if by}
+            self.constant + sign * other.constant,
+            {sum_number: coefficient for sum_number, coefficient in factors.items() if coefficient},
         )
 
-    def times(self, factor: float) -> Affine:
+    def scale(self, factor: float) -> Affine:
         """All of it times a number."""
-        factors = {sum_number: by * factor for sum_number, by in self.factors.items() if by * factor}
+        factors = {
+            sum_number: coefficient * factor for sum_number, coefficient in self.factors.items() if coefficient * factor
+        }
         return Affine(self.constant * factor, factors)
 
 
@@ -113,24 +116,24 @@ class Affine:
 class RowSums:
     """The sums of one row of the answer."""
 
-    total: Callable[[int], Estimate]
+    estimate_total: Callable[[int], Estimate]
     """A sum by its number."""
-    combined: Callable[[Gradient], Estimate]
+    estimate_combination: Callable[[Gradient], Estimate]
     """A linear combination of sums, with its error."""
-    bounds: Callable[[Affine, Affine], tuple[float, float]]
+    compute_ratio_bounds: Callable[[Affine, Affine], tuple[float, float]]
     """Between what a ratio must lie: a share lies between 0 and 1."""
-    words: str
+    method_label: str
     """The method."""
     assumption: str
 
 
 def evaluate_formula(formula: Formula, row: RowSums) -> Estimate:  # noqa: PLR0911 - one for each kind
     """The estimate of a formula."""
-    missing = next((total for total in map(row.total, list_sums(formula)) if math.isnan(total.value)), None)
+    missing = next((total for total in map(row.estimate_total, list_sums(formula)) if math.isnan(total.value)), None)
     if missing is not None:
         return missing
     try:
-        if isinstance(formula, Applied):
+        if isinstance(formula, FunctionCall):
             return _apply_function(formula.function, evaluate_formula(formula.inner, row))
         linear = _linearize(formula, row)
         if linear is not None:
@@ -158,7 +161,7 @@ def _find_sums(formula: Formula) -> Iterator[int]:
         yield formula.number
     elif isinstance(formula, Linear):
         yield from (number for number, _ in formula.factors)
-    elif isinstance(formula, Applied):
+    elif isinstance(formula, FunctionCall):
         yield from _find_sums(formula.inner)
     elif isinstance(formula, Arithmetic):
         yield from _find_sums(formula.left)
@@ -173,10 +176,10 @@ def add_formulas(formulas: Sequence[Formula]) -> Formula:
         if isinstance(formula, Number):
             constant += formula.value
         elif isinstance(formula, Sum | Linear):
-            own = formula if isinstance(formula, Linear) else Linear(0.0, ((formula.number, 1.0),))
-            constant += own.constant
-            for number, by in own.factors:
-                factors[number] = factors.get(number, 0.0) + by
+            linear = formula if isinstance(formula, Linear) else Linear(0.0, ((formula.number, 1.0),))
+            constant += linear.constant
+            for number, coefficient in linear.factors:
+                factors[number] = factors.get(number, 0.0) + coefficient
         else:
             others.append(formula)
     if not others or constant or factors:
@@ -199,8 +202,8 @@ def substitute_sums(formula: Formula, sums: Callable[[int], Formula]) -> Formula
     """A formula in which each sum stands for another formula."""
     if isinstance(formula, Sum):
         return sums(formula.number)
-    if isinstance(formula, Applied):
-        return Applied(formula.function, substitute_sums(formula.inner, sums))
+    if isinstance(formula, FunctionCall):
+        return FunctionCall(formula.function, substitute_sums(formula.inner, sums))
     if isinstance(formula, Arithmetic):
         return Arithmetic(formula.sign, substitute_sums(formula.left, sums), substitute_sums(formula.right, sums))
     return formula
@@ -220,15 +223,15 @@ def _apply_function(function: Function, inner: Estimate) -> Estimate:
     """A function of an estimate, with the image of its interval."""
     if math.isnan(inner.value):
         return inner
-    value, slope = function.value(inner.value), function.slope(inner.value)
+    value, slope = function.evaluate(inner.value), function.compute_slope(inner.value)
     if inner.is_exact:
         return Estimate.exact(value)
     error = inner.standard_error
-    least, most = function.image(*inner.bounds)
+    least, most = function.map_interval(*inner.bounds)
     moments = Moments.of(value, None if error is None else (slope * error) ** 2, 0.0, most, least)
-    method_label = inner.method if inner.made is None else inner.method.removesuffix(f"; {inner.made}")
+    method_label = inner.method if inner.derivation is None else inner.method.removesuffix(f"; {inner.derivation}")
     image = Estimate.of(moments, method_label, inner.assumption, inner.lasting_note, FUNCTION)
-    return replace(image, derived=Image(inner, function))
+    return replace(image, origin=TransformedEstimate(inner, function))
 
 
 def _linearize(formula: Formula, row: RowSums) -> Affine | None:
@@ -239,7 +242,7 @@ def _linearize(formula: Formula, row: RowSums) -> Affine | None:
         return _make_affine(Linear(0.0, ((formula.number, 1.0),)), row)
     if isinstance(formula, Linear):
         return _make_affine(formula, row)
-    if isinstance(formula, Applied):
+    if isinstance(formula, FunctionCall):
         return None
     left, right = _linearize(formula.left, row), _linearize(formula.right, row)
     return None if left is None or right is None else _join_affine(formula.sign, left, right)
@@ -248,26 +251,26 @@ def _linearize(formula: Formula, row: RowSums) -> Affine | None:
 def _make_affine(linear: Linear, row: RowSums) -> Affine:
     """Sums with factors; where there is no error in them, a number: also in all of them together."""
     constant, factors = linear.constant, dict[int, float]()
-    for number, by in linear.factors:
-        total = row.total(number)
+    for number, coefficient in linear.factors:
+        total = row.estimate_total(number)
         if total.is_exact:
-            constant += by * total.value
+            constant += coefficient * total.value
         else:
-            factors[number] = by
-    if len(factors) > 1 and (whole := row.combined(factors)).is_exact:
-        return Affine(constant + whole.value, {})
+            factors[number] = coefficient
+    if len(factors) > 1 and (combination := row.estimate_combination(factors)).is_exact:
+        return Affine(constant + combination.value, {})
     return Affine(constant, factors)
 
 
 def _join_affine(sign: str, left: Affine, right: Affine) -> Affine | None:
     """Two linear combinations joined by a sign, if that is one."""
     if sign in "+-":
-        return left.plus(right, 1.0 if sign == "+" else -1.0)
+        return left.add(right, 1.0 if sign == "+" else -1.0)
     if sign == "/":
-        return None if right.factors else left.times(1.0 / right.constant)
+        return None if right.factors else left.scale(1.0 / right.constant)
     if left.factors and right.factors:
         return None
-    return left.times(right.constant) if left.factors else right.times(left.constant)
+    return left.scale(right.constant) if left.factors else right.scale(left.constant)
 
 
 def _estimate_affine(linear: Affine, row: RowSums) -> Estimate:
@@ -275,8 +278,8 @@ def _estimate_affine(linear: Affine, row: RowSums) -> Estimate:
         return Estimate.exact(linear.constant)
     if len(linear.factors) == 1:
         ((number, factor),) = linear.factors.items()
-        return row.total(number).scaled(factor, linear.constant)
-    return row.combined(linear.factors).scaled(1.0, linear.constant)
+        return row.estimate_total(number).scale(factor, linear.constant)
+    return row.estimate_combination(linear.factors).scale(1.0, linear.constant)
 
 
 def _estimate_ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
@@ -285,18 +288,18 @@ def _estimate_ratio(upper: Affine, lower: Affine, row: RowSums) -> Estimate:
     value = numerator.value / denominator.value
     # The covariance follows from the variances of the two and of numerator - step * denominator.
     step = value if value else 1.0
-    residual = upper.plus(lower, -step)
-    apart = _compute_variance(residual, row)
-    variance, below = _compute_variance(upper, row), _compute_variance(lower, row)
-    covariance = (variance + step**2 * below - apart) / (2 * step)
-    rest = apart if value else variance
-    error = math.sqrt(rest) / abs(denominator.value)
-    least, most = row.bounds(upper, lower)
+    residual = upper.add(lower, -step)
+    residual_variance = _compute_variance(residual, row)
+    variance, denominator_variance = _compute_variance(upper, row), _compute_variance(lower, row)
+    covariance = (variance + step**2 * denominator_variance - residual_variance) / (2 * step)
+    error_variance = residual_variance if value else variance
+    error = math.sqrt(error_variance) / abs(denominator.value)
+    least, most = row.compute_ratio_bounds(upper, lower)
     moments = Moments.of(value, error**2, 0.0, most, least)
-    beside = [numerator, denominator, *([row.combined(residual.factors)] if residual.factors else [])]
-    note = next((estimate.lasting_note for estimate in beside if estimate.lasting_note), None)
-    ratio = Estimate.of(moments, row.words, row.assumption, note, RATIO)
-    return replace(ratio, derived=Ratio(numerator.value, denominator.value, variance, covariance, below))
+    estimates = [numerator, denominator, *([row.estimate_combination(residual.factors)] if residual.factors else [])]
+    note = next((estimate.lasting_note for estimate in estimates if estimate.lasting_note), None)
+    ratio = Estimate.of(moments, row.method_label, row.assumption, note, RATIO)
+    return replace(ratio, origin=Ratio(numerator.value, denominator.value, variance, covariance, denominator_variance))
 
 
 def _compute_variance(linear: Affine, row: RowSums) -> float:
@@ -309,16 +312,20 @@ def _compute_variance(linear: Affine, row: RowSums) -> float:
 def _estimate_by_delta(formula: Formula, row: RowSums) -> Estimate:
     """Any other formula: linearised at the estimates."""
     value, gradient = _differentiate(formula, row)
-    used = {number: by for number, by in gradient.items() if by and not row.total(number).is_exact}
-    if not used:
+    used_gradient = {
+        number: coefficient
+        for number, coefficient in gradient.items()
+        if coefficient and not row.estimate_total(number).is_exact
+    }
+    if not used_gradient:
         return Estimate.exact(value)
-    error = row.combined(used).standard_error
+    error = row.estimate_combination(used_gradient).standard_error
     if error is None:
         raise QueryError("this method tells no error, so it gives no formulas; use the default one.")
     moments = Moments.of(value, error**2, 0.0, math.inf, -math.inf)
-    totals = [row.total(item) for item in list_sums(formula)]
+    totals = [row.estimate_total(item) for item in list_sums(formula)]
     note = next((item.lasting_note for item in totals if item.lasting_note), None)
-    return Estimate.of(moments, row.words, row.assumption, note, DELTA)
+    return Estimate.of(moments, row.method_label, row.assumption, note, DELTA)
 
 
 def _differentiate(  # noqa: PLR0911 - one for each kind
@@ -328,13 +335,17 @@ def _differentiate(  # noqa: PLR0911 - one for each kind
     if isinstance(formula, Number):
         return formula.value, {}
     if isinstance(formula, Sum):
-        return row.total(formula.number).value, {formula.number: 1.0}
+        return row.estimate_total(formula.number).value, {formula.number: 1.0}
     if isinstance(formula, Linear):
-        value = formula.constant + sum(by * row.total(number).value for number, by in formula.factors)
+        value = formula.constant + sum(
+            coefficient * row.estimate_total(number).value for number, coefficient in formula.factors
+        )
         return value, dict(formula.factors) if with_gradient else {}
-    if isinstance(formula, Applied):
+    if isinstance(formula, FunctionCall):
         inner, by_inner = _differentiate(formula.inner, row, with_gradient=with_gradient)
-        return formula.function.value(inner), _weigh_gradients(by_inner, formula.function.slope(inner), {}, 0.0)
+        return formula.function.evaluate(inner), _weigh_gradients(
+            by_inner, formula.function.compute_slope(inner), {}, 0.0
+        )
     left, by_left = _differentiate(formula.left, row, with_gradient=with_gradient)
     right, by_right = _differentiate(formula.right, row, with_gradient=with_gradient)
     if formula.sign in "+-":

@@ -13,7 +13,7 @@ from sqlglot import exp
 from sfumato._query.connection import Session
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import Names
+from sfumato._query.parser.column_names import ColumnNames
 from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato.errors import QueryError
 
@@ -26,7 +26,7 @@ VALUES = quote_name(VALUES_NAME)
 class FromClause:
     """Where the records and the values come from, and what their columns are called."""
 
-    names: Names
+    names: ColumnNames
     record_joins: list[str] = field(default_factory=list)
     """Tables that are joined to the records."""
     value_joins: list[str] = field(default_factory=list)
@@ -35,16 +35,16 @@ class FromClause:
     """What a subquery already asked of the records, resolved."""
 
     @property
-    def records(self) -> str:
+    def records_sql(self) -> str:
         """FROM for the records."""
-        return self.records_of(RECORDS)
+        return self.write_from(RECORDS)
 
     @property
-    def values(self) -> str:
+    def values_sql(self) -> str:
         """FROM for the values."""
         return "".join([f"{VALUES} AS {quote_name(TABLE)}", *self.value_joins])
 
-    def records_of(self, table: str) -> str:
+    def write_from(self, table: str) -> str:
         """FROM for the records of some table, with what is joined to them."""
         return "".join([f"{table} AS {quote_name(TABLE)}", *self.record_joins])
 
@@ -66,7 +66,7 @@ def _read_first_table(table: Tree, session: Session) -> FromClause:
     public_queries.check_table(table, session)
     if table.name.lower() != TABLE:
         raise QueryError(f"begin with the release: FROM {TABLE} JOIN {table.name} ...")
-    names = Names.of_release(session.manifest)
+    names = ColumnNames.from_manifest(session.manifest)
     if table.alias:
         names.tables = {table.alias.lower(): names.tables[TABLE]}
     return FromClause(names)
@@ -102,7 +102,7 @@ def _read_filter_subquery(subquery: exp.Subquery, session: Session) -> FromClaus
                 columns = {**table, **columns}
             continue
         allowed_sql.check(expression.unalias(), allowed_sql.EXPRESSIONS)
-        resolved_tree = source.names.resolved(expression.unalias())
+        resolved_tree = source.names.resolve(expression.unalias())
         columns[expression.alias_or_name.lower()] = (
             resolved_tree if isinstance(resolved_tree, exp.Column) else exp.paren(resolved_tree)
         )
@@ -110,9 +110,9 @@ def _read_filter_subquery(subquery: exp.Subquery, session: Session) -> FromClaus
     if where is not None:
         condition = public_queries.run_subqueries(where.this, session)
         allowed_sql.check(condition, allowed_sql.EXPRESSIONS)
-        source.conditions.append(source.names.resolved(condition))
+        source.conditions.append(source.names.resolve(condition))
     source.names.tables = {(subquery.alias or TABLE).lower(): columns}
-    source.names.shared = set()
+    source.names.shared_names = set()
     return source
 
 
@@ -125,23 +125,23 @@ def _join(source: FromClause, join: exp.Join, session: Session) -> None:
             "count; use JOIN or LEFT JOIN."
         )
     alias, table, columns = _read_joined_table(join.this, session)
-    before = dict(source.names.tables)
+    earlier_tables = dict(source.names.tables)
     source.names.add(alias, columns)
-    on = _read_join_condition(source, join, alias, before)
-    how = "LEFT JOIN" if side == "LEFT" else "JOIN"
-    others = [key for key in (source.names.keys(on) if on is not None else ()) if key[0] != alias]
-    protected = [key for key in others if key in source.names.sensitive]
-    text = f" {how} {table} AS {quote_name(alias)} ON {'TRUE' if on is None else allowed_sql.write_sql(on)}"
+    on = _read_join_condition(source, join, alias, earlier_tables)
+    join_keyword = "LEFT JOIN" if side == "LEFT" else "JOIN"
+    other_keys = [key for key in (source.names.find_keys(on) if on is not None else ()) if key[0] != alias]
+    protected = [key for key in other_keys if key in source.names.sensitive_columns]
+    text = f" {join_keyword} {table} AS {quote_name(alias)} ON {'TRUE' if on is None else allowed_sql.write_sql(on)}"
     if not protected:
         source.record_joins.append(text)
         return
-    if len(protected) < len(others):
+    if len(protected) < len(other_keys):
         raise QueryError(
             f"a join uses {protected[0][1]!r} together with public columns; join by one of the two, and compare the "
             "other in WHERE."
         )
     source.value_joins.append(text)
-    source.names.sensitive |= {(alias, name) for name in columns}
+    source.names.sensitive_columns |= {(alias, name) for name in columns}
 
 
 def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[str]]:
@@ -150,7 +150,7 @@ def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[st
         if not table.alias:
             raise QueryError("a subquery that is joined needs a name: (SELECT ...) AS name.")
         name = public_queries.materialise(table.this, session)
-        return table.alias, name, session.parts[-1].schema.names
+        return table.alias, name, session.subquery_tables[-1].schema.names
     public_queries.check_table(table, session)
     if table.name.lower() == TABLE:
         raise QueryError(
@@ -158,38 +158,40 @@ def _read_joined_table(table: Tree, session: Session) -> tuple[str, str, list[st
             f"these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING (...)."
         )
     name = table.name.lower()
-    return table.alias or table.name, quote_name(name), session.attached[name].schema.names
+    return table.alias or table.name, quote_name(name), session.attached_tables[name].schema.names
 
 
 def _read_join_condition(
-    source: FromClause, join: exp.Join, alias: str, before: dict[str, dict[str, Tree]]
+    source: FromClause, join: exp.Join, alias: str, earlier_tables: dict[str, dict[str, Tree]]
 ) -> Tree | None:
     """The condition of a join, resolved; USING is an equality with the first table that has the column."""
     if (on := join.args.get("on")) is not None:
         allowed_sql.check(on, allowed_sql.EXPRESSIONS)
-        return source.names.resolved(on)
+        return source.names.resolve(on)
     using = join.args.get("using") or []
     parts: list[Tree] = []
     for column_name in using:
         name = column_name.name.lower()
-        first = next((columns[name] for columns in before.values() if name in columns), None)
-        mine = source.names.tables[alias.lower()].get(name)
-        if first is None or mine is None:
+        first = next((columns[name] for columns in earlier_tables.values() if name in columns), None)
+        own_column = source.names.tables[alias.lower()].get(name)
+        if first is None or own_column is None:
             raise QueryError(f"USING names {column_name.name!r}, which is not a column of both tables.")
-        source.names.shared.add(name)
-        parts.append(exp.EQ(this=first.copy(), expression=mine.copy()))
+        source.names.shared_names.add(name)
+        parts.append(exp.EQ(this=first.copy(), expression=own_column.copy()))
     return exp.and_(*parts) if parts else None
 
 
-def check_single(source: FromClause, session: Session, where: str | None) -> None:
+def check_unique_records(source: FromClause, session: Session, where: str | None) -> None:
     """Refuse a join by which a record would be counted several times: its errors would not be independent."""
     if not source.record_joins:
         return
-    records = source.records_of(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')
+    records = source.write_from(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')
     clause = f" WHERE {where}" if where else ""
     row, most = f'{quote_name(TABLE)}."sfumato row"', f"(SELECT COUNT(*) + 1 FROM {RECORDS})"
-    joined = f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # more rows than records, and some come twice
-    ((rows, distinct),) = session.rows(f"SELECT COUNT(*), COUNT(DISTINCT r) FROM {joined}")
+    joined_sql = (
+        f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # more rows than records, and some come twice
+    )
+    ((rows, distinct),) = session.fetch_rows(f"SELECT COUNT(*), COUNT(DISTINCT r) FROM {joined_sql}")
     if rows != distinct:
         raise QueryError(
             "the join counts some records several times, which no error bar allows for; join a table in which the "

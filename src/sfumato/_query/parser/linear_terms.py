@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato._core.arrays import Floats
-from sfumato._records.tally import COUNT, Measured, Tally
-from sfumato.mechanisms.estimator import Piece
+from sfumato._records.tally import COUNT, Tally, WeightTallies
+from sfumato.mechanisms.estimator import SumPiece
 
 ROUNDING = 1e-12
 """Scores that differ by less than this part of the largest are the same."""
@@ -50,7 +50,7 @@ def list_products(weights: Iterable[str]) -> list[str]:
 class Term:
     """What is asked of the records of one group and signature: scores of the sensitive value, for each weight."""
 
-    measured: Measured
+    tallies: WeightTallies
     scores: Mapping[str, Floats]
 
 
@@ -58,22 +58,22 @@ class Term:
 class Combination:
     """A linear combination of sums."""
 
-    known: float
+    constant: float
     """What the public columns alone decide."""
-    layers: list[list[Piece]]
+    layers: list[list[SumPiece]]
 
 
-def combine_terms(terms: Sequence[Term], positive: frozenset[str]) -> Combination:
+def combine_terms(terms: Sequence[Term], nonnegative_weights: frozenset[str]) -> Combination:
     """Gather the terms of a linear combination; `positive` are the weights that are never negative."""
     total_constant = 0.0
-    layers: list[dict[tuple[str, bytes], list[Piece]]] = []
+    layers: list[dict[tuple[str, bytes], list[SumPiece]]] = []
     for term in terms:
         directions, constant = _find_directions(term)
         total_constant += constant
         for number, direction in enumerate(directions):
             if number == len(layers):
                 layers.append({})
-            piece = _make_piece(term.measured, direction, positive)
+            piece = _make_piece(term.tallies, direction, nonnegative_weights)
             key = (" ".join(direction.factors), piece.theta.tobytes())
             layers[number].setdefault(key, []).append(piece)
     return Combination(total_constant, [[_merge_pieces(pieces) for pieces in layer.values()] for layer in layers])
@@ -94,13 +94,13 @@ def _find_directions(term: Term) -> tuple[list[_Direction], float]:
     for weight, theta in term.scores.items():
         spread = float(theta.max() - theta.min())
         if spread <= ROUNDING * float(np.abs(theta).max(initial=0.0)):
-            constant += float(theta[0]) * float(term.measured[weight].rows[0])
+            constant += float(theta[0]) * float(term.tallies[weight].rows[0])
             continue
         for direction in directions:
             factor, shift = _find_multiple(theta, direction.theta)
             if np.abs(theta - factor * direction.theta - shift).max() <= ROUNDING * spread:
                 direction.factors[weight] = factor
-                constant += shift * float(term.measured[weight].rows[0])
+                constant += shift * float(term.tallies[weight].rows[0])
                 break
         else:
             directions.append(_Direction(theta, {weight: 1.0}))
@@ -114,31 +114,31 @@ def _find_multiple(theta: Floats, other: Floats) -> tuple[float, float]:
     return factor, float(theta[low] - factor * other[low])
 
 
-def _make_piece(measured: Measured, direction: _Direction, positive: frozenset[str]) -> Piece:
+def _make_piece(tallies: WeightTallies, direction: _Direction, nonnegative_weights: frozenset[str]) -> SumPiece:
     weights = list(direction.factors)
     if weights == [COUNT]:
-        return Piece(direction.theta, measured[COUNT], measured[COUNT])
+        return SumPiece(direction.theta, tallies[COUNT], tallies[COUNT])
     if len(weights) == 1:
         (weight,) = weights
-        squares = measured[multiply_weights(weight, weight)]
-        return Piece(direction.theta, measured[weight], squares, weight in positive)
-    first = Tally.sum_of([(measured[weight], by) for weight, by in direction.factors.items()])
-    second = Tally.sum_of(
+        squares = tallies[multiply_weights(weight, weight)]
+        return SumPiece(direction.theta, tallies[weight], squares, weight in nonnegative_weights)
+    first = Tally.combine([(tallies[weight], factor) for weight, factor in direction.factors.items()])
+    second = Tally.combine(
         [
-            (measured[multiply_weights(one, other)], by_one * by_other)
+            (tallies[multiply_weights(one, other)], by_one * by_other)
             for one, by_one in direction.factors.items()
             for other, by_other in direction.factors.items()
         ]
     )
-    return Piece(direction.theta, first, second)
+    return SumPiece(direction.theta, first, second)
 
 
-def _merge_pieces(pieces: Sequence[Piece]) -> Piece:
+def _merge_pieces(pieces: Sequence[SumPiece]) -> SumPiece:
     """Pieces with the same scores, as one."""
     if len(pieces) == 1:
         return pieces[0]
-    first = Tally.sum_of([(piece.first, 1) for piece in pieces])
-    if all(piece.first is piece.second for piece in pieces):
-        return Piece(pieces[0].theta, first, first)
-    second = Tally.sum_of([(piece.second, 1) for piece in pieces])
-    return Piece(pieces[0].theta, first, second, all(piece.is_positive for piece in pieces))
+    first = Tally.combine([(piece.tally, 1) for piece in pieces])
+    if all(piece.tally is piece.squared_tally for piece in pieces):
+        return SumPiece(pieces[0].theta, first, first)
+    second = Tally.combine([(piece.squared_tally, 1) for piece in pieces])
+    return SumPiece(pieces[0].theta, first, second, all(piece.is_positive for piece in pieces))

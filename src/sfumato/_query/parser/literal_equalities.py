@@ -24,6 +24,6 @@ def find_equalities(tree: Tree) -> Iterator[tuple[exp.Column, exp.Literal]]:
         else:
             continue
         for column, other in sides:
-            named, literal = allowed_sql.unwrap(column), allowed_sql.unwrap(other)
-            if isinstance(named, exp.Column) and isinstance(literal, exp.Literal):
-                yield named, literal
+            bare_column, literal = allowed_sql.unwrap(column), allowed_sql.unwrap(other)
+            if isinstance(bare_column, exp.Column) and isinstance(literal, exp.Literal):
+                yield bare_column, literal

@@ -10,19 +10,19 @@ from sfumato._query import unknown_literals
 from sfumato._query.connection import Session
 from sfumato._query.parser import allowed_sql, range_comparisons
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import Names
+from sfumato._query.parser.column_names import ColumnNames
 from sfumato._query.parser.query_size import SizeBudget
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._request.hierarchy import format_level_name
 from sfumato.errors import QueryError
 
-Parts = Mapping[str, Tree]
+CommonTables = Mapping[str, Tree]
 """The common table expressions that can be named, by their names in small letters."""
-OWN = "of the release"
+RELEASE_MARK = "of the release"
 """What is noted of columns while they are looked at."""
 
 
-def list_common_tables(select: Tree, outer_tables: Parts, room: SizeBudget) -> dict[str, Tree]:
+def list_common_tables(select: Tree, outer_tables: CommonTables, size_budget: SizeBudget) -> dict[str, Tree]:
     """The common table expressions of a query, added to those around it; each sees the ones before it."""
     with_clause = select.args.get("with_") or select.args.get("with")
     common_tables = dict(outer_tables)
@@ -36,22 +36,24 @@ def list_common_tables(select: Tree, outer_tables: Parts, room: SizeBudget) -> d
             raise QueryError(f"{TABLE!r} is the release; give the common table expression another name.")
         if definition.args["alias"].args.get("columns"):
             raise QueryError("name the columns of a common table expression inside it, with AS.")
-        common_tables[name] = inline_common_tables(definition.this, common_tables, room)
+        common_tables[name] = inline_common_tables(definition.this, common_tables, size_budget)
     return common_tables
 
 
-def inline_common_tables(tree: Tree, common_tables: Parts, room: SizeBudget) -> Tree:
+def inline_common_tables(tree: Tree, common_tables: CommonTables, size_budget: SizeBudget) -> Tree:
     """A query in which every common table expression stands where it is named, as far as there is room."""
-    copy = room.take(tree)
-    parts = list_common_tables(copy, common_tables, room)
+    copy = size_budget.copy_tree(tree)
+    visible_tables = list_common_tables(copy, common_tables, size_budget)
     for name in ("with_", "with"):
         if copy.args.get(name):
             copy.set(name, None)
     for table in list(copy.find_all(exp.Table)):
-        body = parts.get(table.name.lower())
+        body = visible_tables.get(table.name.lower())
         if body is not None and is_plain(table):
             alias = table.alias or table.name
-            table.replace(exp.Subquery(this=room.take(body), alias=exp.TableAlias(this=exp.to_identifier(alias))))
+            table.replace(
+                exp.Subquery(this=size_budget.copy_tree(body), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+            )
     return copy
 
 
@@ -67,14 +69,14 @@ def is_plain(table: Tree) -> bool:
 
 def has_sensitive_names(tree: Tree, session: Session) -> bool:
     """Whether a query may speak of a sensitive column of the release."""
-    sensitive = {name.lower() for name in (*session.manifest.sensitive, *session.manifest.levels)}
-    joined = [item for join in tree.find_all(exp.Join) for item in join.args.get("using") or ()]
-    named = [
+    sensitive = {name.lower() for name in (*session.manifest.sensitive_columns, *session.manifest.levels)}
+    using_columns = [item for join in tree.find_all(exp.Join) for item in join.args.get("using") or ()]
+    column_names = [
         item
         for column in tree.find_all(exp.Column)
         for item in (column.name, format_level_name(column.table, column.name))
     ]
-    return not sensitive.isdisjoint(item.lower() for item in [*named, *(item.name for item in joined)])
+    return not sensitive.isdisjoint(item.lower() for item in [*column_names, *(item.name for item in using_columns)])
 
 
 def has_release(tree: Tree) -> bool:
@@ -84,9 +86,9 @@ def has_release(tree: Tree) -> bool:
 
 def write_public_query(tree: Tree, session: Session) -> str:
     """Write a query of public columns anew: known constructs, known tables, every name quoted."""
-    allowed_sql.check(tree, allowed_sql.PUBLIC, allowed_sql.PUBLIC_NAMED)
+    allowed_sql.check(tree, allowed_sql.PUBLIC_CONSTRUCTS, allowed_sql.PUBLIC_FUNCTION_NAMES)
     if has_release(tree) and has_sensitive_names(tree, session):
-        (name, *_) = session.manifest.sensitive
+        (name, *_) = session.manifest.sensitive_columns
         raise QueryError(
             f"a subquery cannot use {name!r}, because it is estimated, not known; use it in WHERE, GROUP BY and "
             "aggregates of the outer query."
@@ -96,8 +98,8 @@ def write_public_query(tree: Tree, session: Session) -> str:
         check_table(table, session)
     _check_columns(copy, session)
     for node in list_own_columns(copy):
-        node.meta[OWN] = True
-    unknown_literals.look(copy, session, _is_own)
+        node.meta[RELEASE_MARK] = True
+    unknown_literals.note_absent_values(copy, session, _is_own)
     copy = _rewrite_ranges(copy, session)
     for node in copy.find_all(exp.Identifier):
         node.set("quoted", True)
@@ -134,21 +136,21 @@ def decorrelate(tree: Tree) -> Tree:
         if where is None or has_release(inner) or not _find_outside_tables(inner):
             continue
         parts = [allowed_sql.unwrap(item) for item in allowed_sql.split_conjuncts(where.this)]
-        joining = [item for item in parts if _find_outside_tables_of(item, inner)]
-        if len(joining) != 1 or not isinstance(joining[0], exp.EQ):
+        outer_conditions = [item for item in parts if _find_outside_tables_of(item, inner)]
+        if len(outer_conditions) != 1 or not isinstance(outer_conditions[0], exp.EQ):
             continue
-        sides = [joining[0].this, joining[0].expression]
-        own, other = sorted(sides, key=lambda item: bool(_find_outside_tables_of(item, inner)))
-        if _find_outside_tables_of(own, inner) or any(
-            not _find_outside_tables_of(item, inner) for item in other.find_all(exp.Column)
+        sides = [outer_conditions[0].this, outer_conditions[0].expression]
+        inner_side, outer_side = sorted(sides, key=lambda item: bool(_find_outside_tables_of(item, inner)))
+        if _find_outside_tables_of(inner_side, inner) or any(
+            not _find_outside_tables_of(item, inner) for item in outer_side.find_all(exp.Column)
         ):
             continue
-        rest = [item for item in parts if item is not joining[0]]
-        is_not_null = exp.Not(this=exp.Is(this=exp.paren(own.copy()), expression=exp.Null()))
-        listed = inner.copy()
-        listed.set("expressions", [own.copy()])
-        listed.set("where", exp.Where(this=exp.and_(is_not_null, *(item.copy() for item in rest))))
-        membership = exp.In(this=other.copy(), query=exp.Subquery(this=listed))
+        other_conditions = [item for item in parts if item is not outer_conditions[0]]
+        is_not_null = exp.Not(this=exp.Is(this=exp.paren(inner_side.copy()), expression=exp.Null()))
+        value_query = inner.copy()
+        value_query.set("expressions", [inner_side.copy()])
+        value_query.set("where", exp.Where(this=exp.and_(is_not_null, *(item.copy() for item in other_conditions))))
+        membership = exp.In(this=outer_side.copy(), query=exp.Subquery(this=value_query))
         exists.replace(exp.Coalesce(this=membership, expressions=[exp.false()]))  # EXISTS is never unknown
     return copy
 
@@ -165,32 +167,32 @@ def materialise(tree: Tree, session: Session) -> str:
         raise QueryError(
             f"a subquery is run on its own, so it cannot use a column of {TABLE} beside it; join the table instead."
         )
-    name = f"sfumato part {len(session.parts)}"
-    session.parts.append(session.part(write_public_query(tree, session)))
-    session.register(name, session.parts[-1])
+    name = f"sfumato part {len(session.subquery_tables)}"
+    session.subquery_tables.append(session.fetch_subquery(write_public_query(tree, session)))
+    session.register(name, session.subquery_tables[-1])
     return quote_name(name)
 
 
 def check_table(table: Tree, session: Session) -> None:
     """Refuse what is neither the release nor a table that was attached."""
-    if not is_plain(table) or table.name.lower() not in (TABLE, *session.attached):
-        beside = "".join(f", {name}" for name in session.attached)
-        yours = f" A table of your own is attached first: --attach {table.name}=FILE."
-        yours = yours if table.name.isidentifier() and table.name.lower() != TABLE else ""
-        raise QueryError(f"the tables to ask are {TABLE}{beside}: SELECT ... FROM {TABLE} ...{yours}")
+    if not is_plain(table) or table.name.lower() not in (TABLE, *session.attached_tables):
+        attached_names = "".join(f", {name}" for name in session.attached_tables)
+        attach_hint = f" A table of your own is attached first: --attach {table.name}=FILE."
+        attach_hint = attach_hint if table.name.isidentifier() and table.name.lower() != TABLE else ""
+        raise QueryError(f"the tables to ask are {TABLE}{attached_names}: SELECT ... FROM {TABLE} ...{attach_hint}")
 
 
 def _rewrite_ranges(tree: Tree, session: Session) -> Tree:
     """Comparisons of the release's ranges with numbers, in each SELECT that reads the release and nothing else."""
-    spelt = {name.lower(): name for name in session.manifest.bins}
-    if not spelt:
+    range_names = {name.lower(): name for name in session.manifest.ranges}
+    if not range_names:
         return tree
     for column in tree.find_all(exp.Column):
-        if _is_own(column) and column.name.lower() in spelt:
-            column.set("this", exp.to_identifier(spelt[column.name.lower()], quoted=True))
+        if _is_own(column) and column.name.lower() in range_names:
+            column.set("this", exp.to_identifier(range_names[column.name.lower()], quoted=True))
     for aggregate in tree.find_all(exp.Sum, exp.Avg):
-        range_comparisons.check_sum(aggregate, session.manifest.bins, _is_own)
-    return range_comparisons.rewrite_by_ranges(tree, session.manifest.bins, _is_own)
+        range_comparisons.check_sum(aggregate, session.manifest.ranges, _is_own)
+    return range_comparisons.rewrite_by_ranges(tree, session.manifest.ranges, _is_own)
 
 
 def list_own_columns(tree: Tree) -> Iterator[exp.Column]:
@@ -207,18 +209,18 @@ def list_own_columns(tree: Tree) -> Iterator[exp.Column]:
 
 
 def _is_own(column: exp.Column) -> bool:
-    return OWN in column.meta
+    return RELEASE_MARK in column.meta
 
 
 def _check_columns(tree: Tree, session: Session) -> None:
     """Name the columns that there are, if one is asked for that there is not; only where one table can have it."""
     if tree.find(exp.Subquery, exp.Join, exp.Exists) or not has_release(tree) or not isinstance(tree, exp.Select):
         return
-    names = Names.of_release(session.manifest)
+    names = ColumnNames.from_manifest(session.manifest)
     source = tree.args.get("from_") or tree.args["from"]
     if source.this.alias:
         names.tables = {source.this.alias.lower(): names.tables[TABLE]}
     aliases = {item.alias.lower() for item in tree.expressions}
     for item in list(tree.find_all(exp.Column)):
         if not isinstance(item.this, exp.Star) and (item.table or item.name.lower() not in aliases):
-            names.resolved(item)
+            names.resolve(item)

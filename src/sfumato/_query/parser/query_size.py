@@ -20,7 +20,7 @@ from sfumato.errors import QueryError
 MOST_CHARACTERS = 1 << 16
 MOST_NODES = 20_000
 """How many names, numbers and signs a question is made of, with everything that it names put in its place."""
-MOST_WRITTEN = 4 * MOST_NODES
+MOST_SQL_PARTS = 4 * MOST_NODES
 """How many parts are written for DuckDB, which needs several for some functions."""
 MOST_DEPTH = 150
 """How deep they are nested. Functions that call themselves go as deep, several calls for each level."""
@@ -32,21 +32,21 @@ MOST_PARTS = 1 << 16
 """How many sums, numbers and signs the formula of one estimate may have."""
 MOST_WEIGHTS = 2_000
 """How many sums of numbers and of their products one count may need."""
-MOST_REPEATED = 2_000
+MOST_ALIAS_NODES = 2_000
 """How much aliases of the SELECT list may add, where they stand for what they name."""
 LONGEST_TEXT = 1 << 16
 """How long a text may become; DuckDB makes two thousand of them at once."""
-MOST_COMPARED = 1 << 16
+MOST_LETTER_PAIRS = 1 << 16
 """The letters of one text times those of another, where every pair of them is looked at."""
-SHORT = 64
+SCALAR_LENGTH = 64
 """No number, date or truth value is longer, written as a text."""
-SWOLLEN_BYTE = 8
+LETTERS_PER_BYTE = 8
 """How many letters a byte may become, as bits or as an escape."""
 
-_ADDED = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Tuple, exp.Array, exp.ArrayConcat, exp.Struct, exp.Map)
-_ADDED_NAMED = frozenset(["row", "list_zip"])
-_REPLACED = (exp.Replace, exp.RegexpReplace, exp.TimeToStr)
-_COMPARED = frozenset(["levenshtein", "damerau_levenshtein", "jaro_similarity", "jaro_winkler_similarity"])
+_CONCATENATIONS = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Tuple, exp.Array, exp.ArrayConcat, exp.Struct, exp.Map)
+_CONCATENATION_NAMES = frozenset(["row", "list_zip"])
+_REPLACEMENTS = (exp.Replace, exp.RegexpReplace, exp.TimeToStr)
+_DISTANCE_FUNCTIONS = frozenset(["levenshtein", "damerau_levenshtein", "jaro_similarity", "jaro_winkler_similarity"])
 _PLAIN_TYPES = exp.DataType.TEXT_TYPES | exp.DataType.NUMERIC_TYPES | exp.DataType.TEMPORAL_TYPES
 
 
@@ -77,12 +77,12 @@ def count_nodes(tree: Any) -> int:
 class SizeBudget:
     """What may still be put into one question, where names stand for whole expressions."""
 
-    left: int = MOST_NODES
+    remaining_nodes: int = MOST_NODES
 
-    def take(self, tree: Any) -> Any:
+    def copy_tree(self, tree: Any) -> Any:
         """A copy of a tree, if there is room for it."""
-        self.left -= count_nodes(tree)
-        if self.left < 0:
+        self.remaining_nodes -= count_nodes(tree)
+        if self.remaining_nodes < 0:
             raise explain_too_large(f"{MOST_NODES:,} names, numbers and signs")
         return tree.copy()
 
@@ -177,106 +177,112 @@ def check_texts(tree: Any, longest: Callable[[], int]) -> None:
 
     How long the texts of the tables are at most is only asked where it matters.
     """
-    makes_texts = any(_is_added(node) or isinstance(node, _REPLACED) or _is_compared(node) for node in tree.walk())
-    column = max(SHORT, longest() if makes_texts else 0)
-    _Measuring(column, max(LONGEST_TEXT, column)).length(tree, _Scope(column))
+    makes_texts = any(
+        _is_concatenation(node) or isinstance(node, _REPLACEMENTS) or _is_text_distance(node) for node in tree.walk()
+    )
+    column_length = max(SCALAR_LENGTH, longest() if makes_texts else 0)
+    _TextMeasurer(column_length, max(LONGEST_TEXT, column_length)).measure(tree, _Scope(column_length))
 
 
-def _is_added(node: Any) -> bool:
+def _is_concatenation(node: Any) -> bool:
     """Whether something holds all that it is made of: a text, a list, a row."""
-    return isinstance(node, _ADDED) or (isinstance(node, exp.Anonymous) and node.name.lower() in _ADDED_NAMED)
+    return isinstance(node, _CONCATENATIONS) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() in _CONCATENATION_NAMES
+    )
 
 
-def _is_compared(node: Any) -> bool:
-    return isinstance(node, exp.Levenshtein) or (isinstance(node, exp.Anonymous) and node.name.lower() in _COMPARED)
+def _is_text_distance(node: Any) -> bool:
+    return isinstance(node, exp.Levenshtein) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() in _DISTANCE_FUNCTIONS
+    )
 
 
 @dataclass(frozen=True)
 class _Scope:
     """How long the columns are that an expression sees, and what its aliases stand for."""
 
-    column: int
+    column_length: int
     aliases: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By their names in small letters: the length of the text, and the number of parts."""
 
 
 @dataclass
-class _Measuring:
-    column: int
-    most: int
-    repeated: int = 0
+class _TextMeasurer:
+    column_length: int
+    max_length: int
+    alias_nodes: int = 0
 
-    def length(self, node: Any, scope: _Scope) -> int:
+    def measure(self, node: Any, scope: _Scope) -> int:
         """How long the text of an expression may be; the longest that it holds, where it is none."""
         if isinstance(node, exp.Select):
-            return self._selected(node, scope)
+            return self._measure_select(node, scope)
         if isinstance(node, exp.Literal):
             return len(node.name)
         if isinstance(node, exp.Table):
-            return self.column
+            return self.column_length
         if isinstance(node, exp.Column):
-            return self._column(node, scope)
+            return self._measure_column(node, scope)
         lengths = [
-            self.length(child, scope) for child in node.iter_expressions() if not isinstance(child, exp.Identifier)
+            self.measure(child, scope) for child in node.iter_expressions() if not isinstance(child, exp.Identifier)
         ]
-        result_length = self._made(node, lengths)
-        if result_length > self.most and result_length > max(lengths, default=0):
+        result_length = self._measure_result(node, lengths)
+        if result_length > self.max_length and result_length > max(lengths, default=0):
             raise QueryError(
-                f"the question makes texts of more than {self.most:,} letters, or lists that hold as much; join or "
-                "replace fewer texts, or do it with the answer."
+                f"the question makes texts of more than {self.max_length:,} letters, or lists that hold as much; join "
+                "or replace fewer texts, or do it with the answer."
             )
         return result_length
 
-    def _made(self, node: Any, lengths: Sequence[int]) -> int:
+    def _measure_result(self, node: Any, lengths: Sequence[int]) -> int:
         """The length of what a function makes of texts of given lengths."""
         if isinstance(node, exp.ConcatWs):
             return sum(lengths) + len(lengths) * lengths[0]
-        if _is_added(node):
+        if _is_concatenation(node):
             return sum(lengths)
         if isinstance(node, exp.Replace) and isinstance(node.expression, exp.Literal) and node.expression.name:
             return lengths[0] * max(1, -(-lengths[2] // lengths[1]))
-        if isinstance(node, _REPLACED):
+        if isinstance(node, _REPLACEMENTS):
             # Every letter may be a match, and where nothing is matched, every gap between two.
             first, *others = lengths
-            return max(first, SHORT) * (1 + max(others, default=0))
+            return max(first, SCALAR_LENGTH) * (1 + max(others, default=0))
         if isinstance(node, exp.Cast | exp.TryCast) and node.to.this not in _PLAIN_TYPES:
-            return SWOLLEN_BYTE * max(SHORT, *lengths)
-        if _is_compared(node) and lengths[0] * lengths[-1] > MOST_COMPARED:
+            return LETTERS_PER_BYTE * max(SCALAR_LENGTH, *lengths)
+        if _is_text_distance(node) and lengths[0] * lengths[-1] > MOST_LETTER_PAIRS:
             raise QueryError(
                 f"the question compares texts of up to {lengths[0]:,} and {lengths[-1]:,} letters with each other, "
                 "letter by letter; compare their beginnings in a table of your own."
             )
-        return max(SHORT, *lengths) if lengths else SHORT
+        return max(SCALAR_LENGTH, *lengths) if lengths else SCALAR_LENGTH
 
-    def _column(self, node: exp.Column, scope: _Scope) -> int:
+    def _measure_column(self, node: exp.Column, scope: _Scope) -> int:
         length, parts = scope.aliases.get(node.name.lower(), (0, 0))
-        self.repeated += parts
-        if self.repeated > MOST_REPEATED:
+        self.alias_nodes += parts
+        if self.alias_nodes > MOST_ALIAS_NODES:
             raise QueryError(
                 "the question uses names of its own columns for more and more of them; write out what is meant."
             )
-        return max(length, scope.column)
+        return max(length, scope.column_length)
 
-    def _selected(self, select: exp.Select, around: _Scope) -> int:
+    def _measure_select(self, select: exp.Select, outer_scope: _Scope) -> int:
         """A query sees the columns of what it selects from, of what is around it, and its own before each."""
         first = select.args.get("from_") or select.args.get("from")
         sources = [*([] if first is None else [first]), *(select.args.get("joins") or ())]
-        columns = [self.length(item.this, around) for item in sources]
-        column = max(around.column, *columns, SHORT)
+        source_lengths = [self.measure(item.this, outer_scope) for item in sources]
+        column_length = max(outer_scope.column_length, *source_lengths, SCALAR_LENGTH)
         aliases: dict[str, tuple[int, int]] = {}
-        longest_output = column if select.is_star else SHORT
+        longest_output = column_length if select.is_star else SCALAR_LENGTH
         for item in select.expressions:
-            before = self.repeated
-            length = self.length(item.unalias(), _Scope(column, aliases))
+            nodes_before = self.alias_nodes
+            length = self.measure(item.unalias(), _Scope(column_length, aliases))
             longest_output = max(longest_output, length)
             if item.alias:
-                aliases[item.alias.lower()] = length, count_nodes(item) + self.repeated - before
-        scope, visible_scope = (
-            _Scope(column, aliases),
+                aliases[item.alias.lower()] = length, count_nodes(item) + self.alias_nodes - nodes_before
+        scope, measured_ids = (
+            _Scope(column_length, aliases),
             {id(item) for item in (*select.expressions, *(source.this for source in sources))},
         )
         for clause in select.iter_expressions():
             for item in clause.iter_expressions() if isinstance(clause, exp.From | exp.Join) else [clause]:
-                if id(item) not in visible_scope:
-                    self.length(item, scope)
+                if id(item) not in measured_ids:
+                    self.measure(item, scope)
         return longest_output

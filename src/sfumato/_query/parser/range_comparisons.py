@@ -14,10 +14,10 @@ from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.literal_equalities import find_equalities
 from sfumato._records.sql_quoting import TABLE
-from sfumato._request.schema import Bins, Edge
+from sfumato._request.schema import Edge, Ranges
 from sfumato.errors import QueryError
 
-FLIPPED: Mapping[type[Any], type[Any]] = {
+FLIPPED_COMPARISONS: Mapping[type[Any], type[Any]] = {
     exp.LT: exp.GT,
     exp.GT: exp.LT,
     exp.LTE: exp.GTE,
@@ -44,11 +44,11 @@ def rewrite_by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_
         return expression
     for column, literal in find_equalities(expression):
         if is_own(column) and column.name in bins:
-            _check_range(literal, column.name, Bins(bins[column.name]))
+            _check_range(literal, column.name, Ranges(bins[column.name]))
     return expression.transform(lambda node: _rewrite_node(node, bins, is_own))
 
 
-def _check_range(literal: exp.Literal, name: str, ranges: Bins) -> None:
+def _check_range(literal: exp.Literal, name: str, ranges: Ranges) -> None:
     if literal.is_string and literal.name not in ranges.labels and _parse_constant(literal, ranges) is None:
         raise explain_missing_range(literal.name, name, ranges)
 
@@ -71,20 +71,20 @@ def _rewrite_node(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn
 def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsOwn) -> Tree | None:
     """The comparison as a list of ranges; None where it is not one of a range with a number, a date or a range."""
     kind = type(node)
-    if kind not in FLIPPED:
+    if kind not in FLIPPED_COMPARISONS:
         return None
     left, right = allowed_sql.unwrap(node.this), allowed_sql.unwrap(node.expression)
     if not isinstance(left, exp.Column):
-        left, right, kind = right, left, FLIPPED[kind]
+        left, right, kind = right, left, FLIPPED_COMPARISONS[kind]
     if not isinstance(left, exp.Column) or not is_own(left) or left.name not in bins:
         return None
-    ranges = Bins(bins[left.name])
+    ranges = Ranges(bins[left.name])
     bound = _parse_constant(right, ranges)
     if bound is None and (kind in (exp.EQ, exp.NEQ) or not (isinstance(right, exp.Literal) and right.is_string)):
         return None
     if kind in (exp.EQ, exp.NEQ):
-        if ranges.values[0] <= bound <= ranges.values[-1]:  # type: ignore[operator]
-            raise _cut(ranges, left.name, node)
+        if ranges.parsed_edges[0] <= bound <= ranges.parsed_edges[-1]:  # type: ignore[operator]
+            raise _explain_cut(ranges, left.name, node)
         condition = _make_never_true(left)
         return exp.Not(this=exp.paren(condition)) if kind is exp.NEQ else condition
     with_bound = kind in (exp.LTE, exp.GT)
@@ -99,22 +99,22 @@ def _rewrite_comparison(node: Tree, bins: Mapping[str, tuple[str, ...]], is_own:
     return exp.Not(this=exp.paren(condition)) if kind in (exp.GT, exp.GTE) else condition
 
 
-def _list_ranges_below(ranges: Bins, bound: Edge, with_bound: bool, name: str, node: Tree) -> list[str]:
+def _list_ranges_below(ranges: Ranges, bound: Edge, with_bound: bool, name: str, node: Tree) -> list[str]:
     """The ranges below a bound, the bound itself included or not."""
-    edges = ranges.values
+    edges = ranges.parsed_edges
     range_labels = []
     for number, label in enumerate(ranges.labels):
         low, high = edges[number], edges[number + 1]
         is_last = number == len(edges) - 2
-        holds_high = is_last and not with_bound
-        if high < bound or (high == bound and not holds_high):  # type: ignore[operator]
+        has_high_edge = is_last and not with_bound
+        if high < bound or (high == bound and not has_high_edge):  # type: ignore[operator]
             range_labels.append(label)
         elif low < bound or (low == bound and with_bound):  # type: ignore[operator]
-            raise _cut(ranges, name, node)
+            raise _explain_cut(ranges, name, node)
     return range_labels
 
 
-def _cut(ranges: Bins, name: str, node: Tree) -> QueryError:
+def _explain_cut(ranges: Ranges, name: str, node: Tree) -> QueryError:
     return QueryError(
         f"{allowed_sql.write_sql(node)!r} cuts inside a range of {name!r}, which was published in ranges with the "
         f"edges {', '.join(ranges.edges)}; each holds its lower edge, so ask with < or >= at an edge."
@@ -127,7 +127,7 @@ def _make_never_true(column: Tree) -> Tree:
     return exp.paren(exp.And(this=missing, expression=exp.Null()))
 
 
-def _parse_constant(node: Tree, ranges: Bins) -> Edge | None:
+def _parse_constant(node: Tree, ranges: Ranges) -> Edge | None:
     """A number or a date of the kind of the edges."""
     sign = 1
     if isinstance(node, exp.Neg):
@@ -136,10 +136,10 @@ def _parse_constant(node: Tree, ranges: Bins) -> Edge | None:
         node = node.this
     if not isinstance(node, exp.Literal) or node.name in ranges.labels:
         return None
-    first = ranges.values[0]
+    first = ranges.parsed_edges[0]
     try:
         if not isinstance(first, datetime.date):  # a number in quotes is one to SQL
-            number = _number(node.name)
+            number = _parse_number(node.name)
             return sign * number if math.isfinite(number) else None
         if isinstance(first, datetime.datetime):
             return _convert_moment(datetime.datetime.fromisoformat(node.name), first)
@@ -148,7 +148,7 @@ def _parse_constant(node: Tree, ranges: Bins) -> Edge | None:
         return None
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:
@@ -174,10 +174,10 @@ def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]], is_own: IsO
             )
 
 
-def _is_compared(column: Tree, inside: Tree) -> bool:
+def _is_compared(column: Tree, root: Tree) -> bool:
     """Whether a column is only compared with ranges, so that its own value does not enter."""
     node = column.parent
-    while node is not None and node is not inside.parent:
+    while node is not None and node is not root.parent:
         if isinstance(node, exp.Predicate):
             return True
         node = node.parent

@@ -11,8 +11,8 @@ from sfumato._query.connection import Session
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.aggregates import Aggregates, Total
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.column_names import Names
-from sfumato._query.parser.conditions import Condition, split
+from sfumato._query.parser.column_names import ColumnNames
+from sfumato._query.parser.conditions import Condition, split_conditions
 from sfumato._query.parser.formulas import Formula
 from sfumato._query.parser.from_clause import FromClause, read_from_clause
 from sfumato._query.unknown_literals import check_literals
@@ -56,8 +56,8 @@ class SelectReader:
         self.select = select
         self.session = session
         self.source = read_from_clause(select, session)
-        self.names: Names = self.source.names
-        self.aggregates = Aggregates(self.names, session, self.source.records)
+        self.names: ColumnNames = self.source.names
+        self.aggregates = Aggregates(self.names, session, self.source.records_sql)
         self.formulas: list[Formula] = []
         self.aliases = {
             expression.alias_or_name.lower(): expression.unalias()
@@ -65,59 +65,59 @@ class SelectReader:
             if _has_name(expression)
         }
 
-    def where(self) -> Condition:
+    def read_where(self) -> Condition:
         """The condition on records."""
         where = self.select.args.get("where")
         conditions = [*self.source.conditions]
         if where is not None:
-            conditions.append(self.resolved(where.this))
-        return split([check_literals(condition, self.session) for condition in conditions], self.names)
+            conditions.append(self.resolve(where.this))
+        return split_conditions([check_literals(condition, self.session) for condition in conditions], self.names)
 
-    def resolved(self, expression: Tree, allowed: tuple[type[Any], ...] = allowed_sql.EXPRESSIONS) -> Tree:
+    def resolve(self, expression: Tree, allowed: tuple[type[Any], ...] = allowed_sql.EXPRESSIONS) -> Tree:
         """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
         self.session.clock.check()
         expression = public_queries.run_subqueries(expression, self.session)
         allowed_sql.check(expression, allowed)
-        return check_literals(self.names.resolved(expression), self.session)
+        return check_literals(self.names.resolve(expression), self.session)
 
-    def group(self, expression: Tree) -> Tree:
+    def read_group(self, expression: Tree) -> Tree:
         """An expression to group by."""
-        group_tree = allowed_sql.unwrap(self.resolved(self.meant(expression)))
+        group_tree = allowed_sql.unwrap(self.resolve(self.resolve_alias(expression)))
         if isinstance(group_tree, exp.Literal) and not group_tree.is_string:
             raise QueryError("group by columns of the release, by their names.")
-        protected = self.names.protected(group_tree)
+        protected = self.names.list_sensitive_names(group_tree)
         if protected and not self.names.is_sensitive(group_tree):
             raise QueryError(
                 f"group by {protected[0]!r} and by public columns one beside the other, not by an expression of both."
             )
         return group_tree
 
-    def meant(self, expression: Tree) -> Tree:
+    def resolve_alias(self, expression: Tree) -> Tree:
         """What a group names: a column, or an output by its number or its alias."""
         node = allowed_sql.unwrap(expression)
         if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(self.select.expressions):
-            return self._no_aggregate(self.select.expressions[int(node.name) - 1].unalias())
+            return self._check_no_aggregate(self.select.expressions[int(node.name) - 1].unalias())
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
             is_column = any(node.name.lower() in columns for columns in self.names.tables.values())
-            return node if is_column else self._no_aggregate(self.aliases[node.name.lower()])
+            return node if is_column else self._check_no_aggregate(self.aliases[node.name.lower()])
         return expression
 
     @staticmethod
-    def _no_aggregate(expression: Tree) -> Tree:
+    def _check_no_aggregate(expression: Tree) -> Tree:
         if is_aggregate(expression):
             raise QueryError("group by columns, not by an aggregate; use HAVING to choose by one.")
         return expression
 
-    def formula(self, aggregate: Tree) -> int:
+    def add_formula(self, aggregate: Tree) -> int:
         """The number of the formula that an aggregate is."""
-        formula = self.aggregates.formula(aggregate)
+        formula = self.aggregates.parse_aggregate(aggregate)
         if formula not in self.formulas:
             self.formulas.append(formula)
         return self.formulas.index(formula)
 
-    def ungrouped(self, column: exp.Column) -> QueryError:
+    def explain_ungrouped(self, column: exp.Column) -> QueryError:
         """What is said of a column that is neither a group nor in an aggregate."""
-        if (column.table, column.name) in self.names.sensitive:
+        if (column.table, column.name) in self.names.sensitive_columns:
             return QueryError(
                 f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
                 f"GROUP BY {quote_if_needed(column.name)}."
@@ -135,11 +135,11 @@ def is_aggregate(expression: Tree) -> bool:
     return expression.find(exp.AggFunc, exp.Filter, exp.Window) is not None
 
 
-def number_columns(name: str) -> list[str]:
+def list_number_columns(name: str) -> list[str]:
     """The columns that a number fills: itself, its standard error, and the two ends of its interval."""
     return [name, f"{name}_se", f"{name}_low", f"{name}_high"]
 
 
-def note_column(name: str) -> str:
+def name_note_column(name: str) -> str:
     """The column that says what to beware of, where there is something to say."""
     return f"{name}_note"

@@ -13,26 +13,26 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.formulas import Applied, Arithmetic, Formula, Number
-from sfumato._query.scalar_functions import Clipped, SquareRoot
+from sfumato._query.parser.formulas import Arithmetic, Formula, FunctionCall, Number
+from sfumato._query.scalar_functions import Clipping, SquareRoot
 
 
-class Summing(Protocol):
+class SumBuilder(Protocol):
     """Reads sums over records."""
 
-    def count_of(self, where: Sequence[Tree]) -> Formula:
+    def make_count(self, where: Sequence[Tree]) -> Formula:
         """How many records satisfy conditions."""
         ...
 
-    def sum_of(self, value: Tree, where: list[Tree]) -> Formula:
+    def make_sum(self, value: Tree, where: list[Tree]) -> Formula:
         """The sum of an expression over them."""
         ...
 
-    def centre_of(self, value: Tree) -> float:
+    def compute_centre(self, value: Tree) -> float:
         """A number near the mean of an expression; zero where none is known."""
         ...
 
-    def resolved(self, expression: Tree) -> Tree:
+    def resolve(self, expression: Tree) -> Tree:
         """An expression with every column found."""
         ...
 
@@ -47,8 +47,8 @@ class _Moments:
     yy: Formula
     xx: Formula
     xy: Formula
-    moved_y: float
-    moved_x: float
+    shift_y: float
+    shift_x: float
 
 
 def _subtract(left: Formula, right: Formula) -> Formula:
@@ -68,69 +68,76 @@ def _center_products(both: Formula, one: Formula, other: Formula, count: Formula
     return _subtract(both, _divide(_multiply(one, other), count))
 
 
-def _sxx(of: _Moments) -> Formula:
-    return _center_products(of.xx, of.x, of.x, of.count)
+def _sxx(moments: _Moments) -> Formula:
+    return _center_products(moments.xx, moments.x, moments.x, moments.count)
 
 
-def _syy(of: _Moments) -> Formula:
-    return _center_products(of.yy, of.y, of.y, of.count)
+def _syy(moments: _Moments) -> Formula:
+    return _center_products(moments.yy, moments.y, moments.y, moments.count)
 
 
-def _sxy(of: _Moments) -> Formula:
-    return _center_products(of.xy, of.y, of.x, of.count)
+def _sxy(moments: _Moments) -> Formula:
+    return _center_products(moments.xy, moments.y, moments.x, moments.count)
 
 
-def _but_one(of: _Moments) -> Formula:
-    return _subtract(of.count, Number(1.0))
+def _subtract_one(moments: _Moments) -> Formula:
+    return _subtract(moments.count, Number(1.0))
 
 
-def _mean(total: Formula, moved: float, of: _Moments) -> Formula:
-    return Arithmetic("+", _divide(total, of.count), Number(moved))
+def _make_mean(total: Formula, shift: float, moments: _Moments) -> Formula:
+    return Arithmetic("+", _divide(total, moments.count), Number(shift))
 
 
-def _slope(of: _Moments) -> Formula:
-    return _divide(_sxy(of), _sxx(of))
+def _make_slope(moments: _Moments) -> Formula:
+    return _divide(_sxy(moments), _sxx(moments))
 
 
-def _intercept(of: _Moments) -> Formula:
-    return _subtract(_mean(of.y, of.moved_y, of), _multiply(_slope(of), _mean(of.x, of.moved_x, of)))
+def _make_intercept(moments: _Moments) -> Formula:
+    return _subtract(
+        _make_mean(moments.y, moments.shift_y, moments),
+        _multiply(_make_slope(moments), _make_mean(moments.x, moments.shift_x, moments)),
+    )
 
 
-def _correlation(of: _Moments) -> Formula:
-    return Applied(Clipped(-1.0, 1.0), _divide(_sxy(of), Applied(SquareRoot(), _multiply(_sxx(of), _syy(of)))))
+def _make_correlation(moments: _Moments) -> Formula:
+    return FunctionCall(
+        Clipping(-1.0, 1.0), _divide(_sxy(moments), FunctionCall(SquareRoot(), _multiply(_sxx(moments), _syy(moments))))
+    )
 
 
-def _r_squared(of: _Moments) -> Formula:
-    return Applied(Clipped(0.0, 1.0), _divide(_multiply(_sxy(of), _sxy(of)), _multiply(_sxx(of), _syy(of))))
+def _make_r_squared(moments: _Moments) -> Formula:
+    return FunctionCall(
+        Clipping(0.0, 1.0), _divide(_multiply(_sxy(moments), _sxy(moments)), _multiply(_sxx(moments), _syy(moments)))
+    )
 
 
-def _sample_variance(of: _Moments) -> Formula:
-    return _divide(_syy(of), _but_one(of))
+def _make_sample_variance(moments: _Moments) -> Formula:
+    return _divide(_syy(moments), _subtract_one(moments))
 
 
-def _population_variance(of: _Moments) -> Formula:
-    return _divide(_syy(of), of.count)
+def _make_population_variance(moments: _Moments) -> Formula:
+    return _divide(_syy(moments), moments.count)
 
 
 def _make_root(inner: Callable[[_Moments], Formula]) -> Callable[[_Moments], Formula]:
-    return lambda of: Applied(SquareRoot(), inner(of))
+    return lambda of: FunctionCall(SquareRoot(), inner(of))
 
 
 _FORMULAS: Mapping[type[Any], Callable[[_Moments], Formula]] = {
-    exp.Variance: _sample_variance,
-    exp.VariancePop: _population_variance,
-    exp.Stddev: _make_root(_sample_variance),
-    exp.StddevSamp: _make_root(_sample_variance),
-    exp.StddevPop: _make_root(_population_variance),
-    exp.CovarSamp: lambda of: _divide(_sxy(of), _but_one(of)),
+    exp.Variance: _make_sample_variance,
+    exp.VariancePop: _make_population_variance,
+    exp.Stddev: _make_root(_make_sample_variance),
+    exp.StddevSamp: _make_root(_make_sample_variance),
+    exp.StddevPop: _make_root(_make_population_variance),
+    exp.CovarSamp: lambda of: _divide(_sxy(of), _subtract_one(of)),
     exp.CovarPop: lambda of: _divide(_sxy(of), of.count),
-    exp.Corr: _correlation,
-    exp.RegrSlope: _slope,
-    exp.RegrIntercept: _intercept,
-    exp.RegrR2: _r_squared,
+    exp.Corr: _make_correlation,
+    exp.RegrSlope: _make_slope,
+    exp.RegrIntercept: _make_intercept,
+    exp.RegrR2: _make_r_squared,
     exp.RegrCount: lambda of: of.count,
-    exp.RegrAvgx: lambda of: _mean(of.x, of.moved_x, of),
-    exp.RegrAvgy: lambda of: _mean(of.y, of.moved_y, of),
+    exp.RegrAvgx: lambda of: _make_mean(of.x, of.shift_x, of),
+    exp.RegrAvgy: lambda of: _make_mean(of.y, of.shift_y, of),
     exp.RegrSxx: _sxx,
     exp.RegrSyy: _syy,
     exp.RegrSxy: _sxy,
@@ -142,31 +149,31 @@ def is_spread(node: Tree) -> bool:
     return type(node) in _FORMULAS
 
 
-def spread_of(node: Tree, where: Sequence[Tree], sums: Summing) -> Formula:
+def make_spread_formula(node: Tree, where: Sequence[Tree], sums: SumBuilder) -> Formula:
     """The formula of an aggregate of one number, or of two."""
-    y = sums.resolved(node.this)
-    x = sums.resolved(node.expression) if node.args.get("expression") is not None else y
+    y = sums.resolve(node.this)
+    x = sums.resolve(node.expression) if node.args.get("expression") is not None else y
     conditions = (
         [*where, *(_make_not_null(value_tree) for value_tree in (y, x))] if x is not y else [*where, _make_not_null(y)]
     )
-    moved = [sums.centre_of(value_tree) for value_tree in (y, x)]
-    left, right = (_shift_value(value_tree, by) for value_tree, by in zip((y, x), moved, strict=True))
+    shifts = [sums.compute_centre(value_tree) for value_tree in (y, x)]
+    left, right = (_shift_value(value_tree, shift) for value_tree, shift in zip((y, x), shifts, strict=True))
     moments = _Moments(
-        sums.count_of(conditions),
-        sums.sum_of(left, conditions),
-        sums.sum_of(right, conditions),
-        sums.sum_of(exp.Mul(this=left.copy(), expression=left.copy()), conditions),
-        sums.sum_of(exp.Mul(this=right.copy(), expression=right.copy()), conditions),
-        sums.sum_of(exp.Mul(this=left.copy(), expression=right.copy()), conditions),
-        *moved,
+        sums.make_count(conditions),
+        sums.make_sum(left, conditions),
+        sums.make_sum(right, conditions),
+        sums.make_sum(exp.Mul(this=left.copy(), expression=left.copy()), conditions),
+        sums.make_sum(exp.Mul(this=right.copy(), expression=right.copy()), conditions),
+        sums.make_sum(exp.Mul(this=left.copy(), expression=right.copy()), conditions),
+        *shifts,
     )
     return _FORMULAS[type(node)](moments)
 
 
-def _shift_value(value: Tree, by: float) -> Tree:
-    if not by:
+def _shift_value(value: Tree, shift: float) -> Tree:
+    if not shift:
         return exp.paren(value.copy())
-    return exp.paren(exp.Sub(this=exp.paren(value.copy()), expression=exp.Literal.number(repr(by))))
+    return exp.paren(exp.Sub(this=exp.paren(value.copy()), expression=exp.Literal.number(repr(shift))))
 
 
 def _make_not_null(value: Tree) -> Tree:

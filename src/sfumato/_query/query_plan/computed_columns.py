@@ -12,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato._core.cell_values import field_type
+from sfumato._core.cell_values import find_field_type
 from sfumato._query import scalar_functions
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.aggregates import SIGNS
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import is_of_answer, make_answer_column
-from sfumato._query.parser.formulas import Applied, Arithmetic, Formula, Number
-from sfumato._query.query_plan.estimated_rows import LINE, Bench, EstimateRows, name_formula_column
-from sfumato._query.scalar_functions import Function, Same
+from sfumato._query.parser.formulas import Arithmetic, Formula, FunctionCall, Number
+from sfumato._query.query_plan.estimated_rows import LINE, EstimateRows, PlanContext, name_formula_column
+from sfumato._query.scalar_functions import Function, Identity
 from sfumato._records.sql_quoting import quote_name
 from sfumato.errors import QueryError
 
@@ -30,9 +30,9 @@ Getter = Callable[[int], Any]
 _FUNCTIONS: Mapping[type[Any], Function] = {
     exp.Sqrt: scalar_functions.SquareRoot(),
     exp.Exp: scalar_functions.Exponential(),
-    exp.Abs: scalar_functions.Absolute(),
-    exp.Floor: scalar_functions.ToWhole(math.floor),
-    exp.Ceil: scalar_functions.ToWhole(math.ceil),
+    exp.Abs: scalar_functions.AbsoluteValue(),
+    exp.Floor: scalar_functions.IntegerRounding(math.floor),
+    exp.Ceil: scalar_functions.IntegerRounding(math.ceil),
     exp.Ln: scalar_functions.Logarithm(),
 }
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
@@ -41,128 +41,139 @@ _PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
 def is_number(tree: Tree, rows: EstimateRows) -> bool:
     """Whether an expression is a number made from estimates, and no choice by them."""
     node = allowed_sql.unwrap(tree)
-    if not rows.reads(node) or isinstance(node, _PREDICATES):
+    if not rows.list_estimates(node) or isinstance(node, _PREDICATES):
         return False
     if isinstance(node, exp.Case):
         return any(is_number(branch, rows) for branch in _list_branches(node))
     return True
 
 
-def add_columns(bench: Bench, rows: EstimateRows, columns: Mapping[str, Tree]) -> EstimateRows:
+def add_columns(context: PlanContext, rows: EstimateRows, columns: Mapping[str, Tree]) -> EstimateRows:
     """The rows with more columns, each computed from those that there are."""
     rows, columns = _rename_known(rows, columns)
-    computing = _Computing(bench, rows)
-    numbers = {name: computing.formula(tree) for name, tree in columns.items() if is_number(tree, rows)}
-    plain = {name: computing.plain(tree) for name, tree in columns.items() if name not in numbers}
-    computing.run()
-    extended_rows = bench.with_plain(rows, {name: computing.column(at) for name, at in plain.items()})
+    computer = _ColumnComputer(context, rows)
+    numbers = {name: computer.make_formula(tree) for name, tree in columns.items() if is_number(tree, rows)}
+    plain_columns = {name: computer.request_column(tree) for name, tree in columns.items() if name not in numbers}
+    computer.run()
+    extended_rows = context.append_values(rows, {name: computer.get_column(at) for name, at in plain_columns.items()})
     lines = range(rows.table.num_rows)
-    return bench.with_formulas(extended_rows, {name: [get(line) for line in lines] for name, get in numbers.items()})
+    return context.append_formulas(
+        extended_rows, {name: [get(line) for line in lines] for name, get in numbers.items()}
+    )
 
 
 def _rename_known(rows: EstimateRows, columns: Mapping[str, Tree]) -> tuple[EstimateRows, Mapping[str, Tree]]:
     """The rows with those of the columns that are there already, and the columns that are left to compute."""
-    table, estimated = rows.table, rows.estimated
-    there = {name: tree.name for name, tree in columns.items() if is_of_answer(tree)}
-    for name, own in there.items():
-        table = table.append_column(name, table.column(own))
-        if own in rows.estimated:
-            table = table.append_column(name_formula_column(name), table.column(name_formula_column(own)))
+    table, estimated = rows.table, rows.estimate_columns
+    known_columns = {name: tree.name for name, tree in columns.items() if is_of_answer(tree)}
+    for name, source_name in known_columns.items():
+        table = table.append_column(name, table.column(source_name))
+        if source_name in rows.estimate_columns:
+            table = table.append_column(name_formula_column(name), table.column(name_formula_column(source_name)))
             estimated |= {name}
-    return EstimateRows(table, estimated), {name: tree for name, tree in columns.items() if name not in there}
+    return EstimateRows(table, estimated), {name: tree for name, tree in columns.items() if name not in known_columns}
 
 
-class _Computing:
+class _ColumnComputer:
     """Collects what DuckDB must be asked, asks it once, and puts formulas together."""
 
-    def __init__(self, bench: Bench, rows: EstimateRows) -> None:
-        self.bench, self.rows = bench, rows
-        self.asked: dict[str, str] = {}
+    def __init__(self, context: PlanContext, rows: EstimateRows) -> None:
+        self.context, self.rows = context, rows
+        self.names_by_sql: dict[str, str] = {}
         self.table = rows.table
-        self.lists: dict[str, list[Any]] = {}
+        self.values_by_column: dict[str, list[Any]] = {}
 
-    def plain(self, tree: Tree) -> str:
+    def request_column(self, tree: Tree) -> str:
         """Have an expression computed by DuckDB, unless it is a column that is there; the name of its column."""
         if is_of_answer(tree):
             return str(tree.name)
-        return self.asked.setdefault(allowed_sql.write_sql(tree), f"asked {len(self.asked)}")
+        return self.names_by_sql.setdefault(allowed_sql.write_sql(tree), f"asked {len(self.names_by_sql)}")
 
     def run(self) -> None:
         """Ask for everything."""
-        if self.asked:
-            columns = [f"{sql} AS {quote_name(name)}" for sql, name in self.asked.items()]
-            table = self.bench.asked(self.rows, columns, f"ORDER BY {LINE}")
+        if self.names_by_sql:
+            columns = [f"{sql} AS {quote_name(name)}" for sql, name in self.names_by_sql.items()]
+            table = self.context.select_columns(self.rows, columns, f"ORDER BY {LINE}")
             for name in table.column_names:
                 self.table = self.table.append_column(name, table.column(name))
 
-    def column(self, name: str) -> pa.ChunkedArray:
+    def get_column(self, name: str) -> pa.ChunkedArray:
         """A column that was there, or that DuckDB computed."""
         return self.table.column(name)
 
-    def _got(self, tree: Tree) -> Getter:
-        at = self.plain(tree)
+    def _make_getter(self, tree: Tree) -> Getter:
+        column_name = self.request_column(tree)
 
         def get(line: int) -> Any:
-            if at not in self.lists:
-                self.lists[at] = self.column(at).to_pylist()
-            return self.lists[at][line]
+            if column_name not in self.values_by_column:
+                self.values_by_column[column_name] = self.get_column(column_name).to_pylist()
+            return self.values_by_column[column_name][line]
 
         return get
 
-    def formula(self, tree: Tree) -> Callable[[int], Formula | None]:  # noqa: PLR0911 - one for each construct
+    def make_formula(self, tree: Tree) -> Callable[[int], Formula | None]:  # noqa: PLR0911 - one for each construct
         """How to make the formula of a row."""
         node = allowed_sql.unwrap(tree)
-        if not self.rows.reads(node):
-            return self._number(node)
+        if not self.rows.list_estimates(node):
+            return self._make_number(node)
         if isinstance(node, exp.Column):
-            number = self._got(make_answer_column(name_formula_column(node.name)))
-            formulas = self.bench.sums.formulas
+            number = self._make_getter(make_answer_column(name_formula_column(node.name)))
+            formulas = self.context.sums.formulas
             return lambda line: None if number(line) is None else formulas[number(line)]
         if type(node) in SIGNS:
-            return self._joined(SIGNS[type(node)], node.this, node.expression)
+            return self._join_formulas(SIGNS[type(node)], node.this, node.expression)
         if isinstance(node, exp.Neg):
-            return self._joined("-", exp.Literal.number(0), node.this)
+            return self._join_formulas("-", exp.Literal.number(0), node.this)
         if isinstance(node, exp.IntDiv):
-            return _apply_function(scalar_functions.ToWhole(math.trunc), self._joined("/", node.this, node.expression))
+            return _apply_function(
+                scalar_functions.IntegerRounding(math.trunc), self._join_formulas("/", node.this, node.expression)
+            )
         if isinstance(node, exp.Case | exp.Coalesce | exp.Nullif | exp.If):
-            return self._chosen(node)
+            return self._choose_formula(node)
         function = _find_function(node)
         if function is None:
             raise explain_unknown_function(node)
         argument = node.expression if isinstance(node, exp.Log) and node.expression else node.this
-        inner = self.formula(argument)
-        return inner if function == Same() else _apply_function(function, inner)
+        inner = self.make_formula(argument)
+        return inner if function == Identity() else _apply_function(function, inner)
 
-    def _number(self, node: Tree) -> Callable[[int], Formula | None]:
+    def _make_number(self, node: Tree) -> Callable[[int], Formula | None]:
         """A known number, in a formula."""
         if (constant := _parse_constant(node)) is not None:
             return lambda line: Number(constant)
-        kind = self.bench.asked(self.rows, [f"{allowed_sql.write_sql(node)} AS a"], "LIMIT 0").schema.field(0).type
-        if field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
+        kind = (
+            self.context.select_columns(self.rows, [f"{allowed_sql.write_sql(node)} AS a"], "LIMIT 0")
+            .schema.field(0)
+            .type
+        )
+        if find_field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
             raise QueryError("an estimate can be computed with numbers only, not with texts, dates or truth values.")
-        get = self._got(exp.Cast(this=node.copy(), to=exp.DataType.build("double")))
+        get = self._make_getter(exp.Cast(this=node.copy(), to=exp.DataType.build("double")))
         return lambda line: None if get(line) is None else Number(float(get(line)))
 
-    def _joined(self, sign: str, left: Tree, right: Tree) -> Callable[[int], Formula | None]:
-        one, other = self.formula(left), self.formula(right)
+    def _join_formulas(self, sign: str, left: Tree, right: Tree) -> Callable[[int], Formula | None]:
+        one, other = self.make_formula(left), self.make_formula(right)
 
-        def joined(line: int) -> Formula | None:
+        def join(line: int) -> Formula | None:
             parts = one(line), other(line)
             return None if parts[0] is None or parts[1] is None else Arithmetic(sign, parts[0], parts[1])
 
-        return joined
+        return join
 
-    def _chosen(self, node: Tree) -> Callable[[int], Formula | None]:
+    def _choose_formula(self, node: Tree) -> Callable[[int], Formula | None]:
         """The first of several numbers whose condition holds."""
         conditions, branches = _split_cases(node)
-        if isinstance(node, exp.Case | exp.If) and self.bench.is_chance(self.rows, conditions):
-            self.bench.picked = True
-        tests, numbers = [self._got(tree) for tree in conditions], [self.formula(tree) for tree in branches]
+        if isinstance(node, exp.Case | exp.If) and self.context.is_uncertain(self.rows, conditions):
+            self.context.has_uncertain_case = True
+        tests, numbers = (
+            [self._make_getter(tree) for tree in conditions],
+            [self.make_formula(tree) for tree in branches],
+        )
 
-        def chosen(line: int) -> Formula | None:
+        def choose(line: int) -> Formula | None:
             return next((get(line) for test, get in zip(tests, numbers, strict=True) if test(line)), None)
 
-        return chosen
+        return choose
 
 
 def _split_cases(node: Tree) -> tuple[list[Tree], list[Tree]]:
@@ -192,13 +203,13 @@ def _list_branches(node: exp.Case) -> list[Tree]:
 def _find_function(node: Tree) -> Function | None:
     """The function that an expression is of one number; None where it is none that is known."""
     if isinstance(node, exp.Cast | exp.TryCast):
-        return _cast(node.to)
+        return _find_cast_function(node.to)
     if isinstance(node, exp.Round | exp.Trunc):
         places = node.args.get("decimals")
         if isinstance(node, exp.Trunc) and places is None:
-            return scalar_functions.ToWhole(math.trunc)
+            return scalar_functions.IntegerRounding(math.trunc)
         number = 0 if places is None else _parse_constant(places)
-        return scalar_functions.Rounded(int(number)) if isinstance(node, exp.Round) and number is not None else None
+        return scalar_functions.Rounding(int(number)) if isinstance(node, exp.Round) and number is not None else None
     if isinstance(node, exp.Log):
         base = 10.0 if node.expression is None or not node.args.get("expression") else _parse_constant(node.this)
         return scalar_functions.Logarithm(base) if base is not None and base > 1 else None
@@ -208,12 +219,12 @@ def _find_function(node: Tree) -> Function | None:
     return _FUNCTIONS.get(type(node))
 
 
-def _cast(kind: exp.DataType) -> Function | None:
+def _find_cast_function(kind: exp.DataType) -> Function | None:
     if kind.is_type(*exp.DataType.INTEGER_TYPES):
-        return scalar_functions.Rounded()
+        return scalar_functions.Rounding()
     if kind.is_type(exp.DataType.Type.DECIMAL) and len(kind.expressions) == 2:  # noqa: PLR2004 - width and places
-        return scalar_functions.Rounded(int(kind.expressions[1].name))
-    return Same() if kind.is_type(*exp.DataType.REAL_TYPES) else None
+        return scalar_functions.Rounding(int(kind.expressions[1].name))
+    return Identity() if kind.is_type(*exp.DataType.REAL_TYPES) else None
 
 
 def _parse_constant(node: Tree) -> float | None:
@@ -225,11 +236,11 @@ def _parse_constant(node: Tree) -> float | None:
 
 
 def _apply_function(function: Function, inner: Callable[[int], Formula | None]) -> Callable[[int], Formula | None]:
-    def applied(line: int) -> Formula | None:
+    def apply(line: int) -> Formula | None:
         formula = inner(line)
-        return None if formula is None else Applied(function, formula)
+        return None if formula is None else FunctionCall(function, formula)
 
-    return applied
+    return apply
 
 
 def explain_unknown_function(node: Tree) -> QueryError:

@@ -26,7 +26,7 @@ from sfumato.errors import QueryError
 LINE = "line"
 """The column that keeps rows in their order."""
 MOST_ROWS = 100_000
-NOTHING = "no number, as SQL says NULL"
+NULL_NOTE = "no number, as SQL says NULL"
 SCALAR = "s"
 _ROWS = "sfumato rows"
 
@@ -46,41 +46,43 @@ class EstimateRows:
     """A table with names of our own for its columns, some of which are estimates."""
 
     table: pa.Table
-    estimated: frozenset[str] = frozenset()
+    estimate_columns: frozenset[str] = frozenset()
 
-    def reads(self, tree: Tree) -> list[str]:
+    def list_estimates(self, tree: Tree) -> list[str]:
         """The estimates that an expression looks at."""
         return [
             column.name
             for column in tree.find_all(exp.Column)
-            if is_of_answer(column) and column.name in self.estimated
+            if is_of_answer(column) and column.name in self.estimate_columns
         ]
 
 
 @dataclass
-class Bench:
+class PlanContext:
     """Where rows are worked on: a session of DuckDB, and the sums behind the estimates."""
 
     session: Session
     sums: JointSums
-    chosen: bool = False
+    has_uncertain_rows: bool = False
     """Whether an estimate decided which rows there are, or in which order."""
-    picked: bool = False
+    has_uncertain_case: bool = False
     """Whether CASE took one number or another by an estimate."""
-    by_chance: set[str] = field(default_factory=set)
+    uncertain_columns: set[str] = field(default_factory=set)
     """The columns that estimates decide, and that have no error of their own."""
     most_rows: int = 0
-    _names: int = 0
+    _name_count: int = 0
 
-    def fresh(self, letter: str) -> str:
+    def make_name(self, letter: str) -> str:
         """A name for a column that no other has."""
-        self._names += 1
-        return f"{letter}{self._names}"
+        self._name_count += 1
+        return f"{letter}{self._name_count}"
 
-    def asked(self, rows: EstimateRows, columns: Sequence[str], rest: str = "") -> pa.Table:
+    def select_columns(self, rows: EstimateRows, columns: Sequence[str], clauses_sql: str = "") -> pa.Table:
         """Columns of the rows, by SQL over our names."""
         self.session.register(_ROWS, rows.table)
-        table = self.session.part(f"SELECT {', '.join(columns) or '1'} FROM {quote_name(_ROWS)} {rest}")
+        table = self.session.fetch_subquery(
+            f"SELECT {', '.join(columns) or '1'} FROM {quote_name(_ROWS)} {clauses_sql}"
+        )
         self.most_rows = max(self.most_rows, table.num_rows)
         return table
 
@@ -90,37 +92,39 @@ class Bench:
             raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
         return rows
 
-    def looked(self, rows: EstimateRows, trees: Sequence[Tree]) -> None:
+    def note_choice(self, rows: EstimateRows, trees: Sequence[Tree]) -> None:
         """Remember that rows are chosen or ordered by what stands in trees, if some of it is estimated."""
-        self.chosen = self.chosen or self.is_chance(rows, trees)
+        self.has_uncertain_rows = self.has_uncertain_rows or self.is_uncertain(rows, trees)
 
-    def is_chance(self, rows: EstimateRows, trees: Sequence[Tree]) -> bool:
+    def is_uncertain(self, rows: EstimateRows, trees: Sequence[Tree]) -> bool:
         """Whether what stands in trees has an error, or was decided by something that has."""
-        names = {name for tree in trees for name in rows.reads(tree)}
-        named = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_of_answer(column)}
-        return not named.isdisjoint(self.by_chance) or any(not self.is_exact(rows, name) for name in names)
+        estimate_names = {name for tree in trees for name in rows.list_estimates(tree)}
+        column_names = {column.name for tree in trees for column in tree.find_all(exp.Column) if is_of_answer(column)}
+        return not column_names.isdisjoint(self.uncertain_columns) or any(
+            not self.is_exact(rows, name) for name in estimate_names
+        )
 
     def is_exact(self, rows: EstimateRows, name: str) -> bool:
         """Whether no number of a column has an error."""
         numbers = rows.table.column(name_formula_column(name)).to_pylist()
         return all(number is None or self.sums.is_exact(number) for number in numbers)
 
-    def filtered(self, rows: EstimateRows, condition: Tree | None) -> EstimateRows:
+    def filter_rows(self, rows: EstimateRows, condition: Tree | None) -> EstimateRows:
         """The rows that satisfy a condition."""
         if condition is None:
             return rows
-        self.looked(rows, [condition])
-        table = self.asked(rows, ["*"], f"WHERE {allowed_sql.write_sql(condition)} ORDER BY {LINE}")
-        return EstimateRows(table, rows.estimated)
+        self.note_choice(rows, [condition])
+        table = self.select_columns(rows, ["*"], f"WHERE {allowed_sql.write_sql(condition)} ORDER BY {LINE}")
+        return EstimateRows(table, rows.estimate_columns)
 
-    def with_plain(self, rows: EstimateRows, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> EstimateRows:
+    def append_values(self, rows: EstimateRows, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> EstimateRows:
         """The rows with more columns."""
         table = rows.table
         for name, column in columns.items():
             table = table.append_column(name, column)
-        return EstimateRows(table, rows.estimated)
+        return EstimateRows(table, rows.estimate_columns)
 
-    def with_formulas(self, rows: EstimateRows, columns: Mapping[str, Sequence[Formula | None]]) -> EstimateRows:
+    def append_formulas(self, rows: EstimateRows, columns: Mapping[str, Sequence[Formula | None]]) -> EstimateRows:
         """The rows with more estimates."""
         table = rows.table
         for name, formulas in columns.items():
@@ -134,26 +138,26 @@ class Bench:
                     numbers.append(None)
                     continue
                 if formula not in numbers_by_formula:
-                    numbers_by_formula[formula] = self.sums.value(formula), self.sums.number_of(formula)
+                    numbers_by_formula[formula] = self.sums.find_value(formula), self.sums.add_formula(formula)
                 values.append(numbers_by_formula[formula][0])
                 numbers.append(numbers_by_formula[formula][1])
             table = table.append_column(name, pa.array(values, pa.float64()))
             table = table.append_column(name_formula_column(name), pa.array(numbers, pa.int64()))
-        return EstimateRows(table, rows.estimated | set(columns))
+        return EstimateRows(table, rows.estimate_columns | set(columns))
 
-    def shown(self, rows: EstimateRows, column: str) -> list[Any]:
+    def read_column(self, rows: EstimateRows, column: str) -> list[Any]:
         """What a column shows: estimates, or values."""
-        if column not in rows.estimated:
+        if column not in rows.estimate_columns:
             return list(rows.table.column(column).to_pylist())
         numbers = rows.table.column(name_formula_column(column)).to_pylist()
-        return [Estimate.missing(NOTHING) if number is None else self.sums.estimate(number) for number in numbers]
+        return [Estimate.missing(NULL_NOTE) if number is None else self.sums.estimate(number) for number in numbers]
 
     def is_count(self, rows: EstimateRows, column: str) -> bool:
         """Whether every estimate of a column is one COUNT(*)."""
         numbers = rows.table.column(name_formula_column(column)).to_pylist()
         return all(number is not None and self.sums.is_count(number) for number in numbers)
 
-    def formulas(self, numbers: Sequence[Any]) -> list[Formula | None]:
+    def get_formulas(self, numbers: Sequence[Any]) -> list[Formula | None]:
         """What numbers of formulas stand for."""
         return [None if number is None else self.sums.formulas[number] for number in numbers]
 
@@ -163,9 +167,9 @@ class Result:
     """What a query gives: rows, and the columns that it shows, by their names."""
 
     rows: EstimateRows
-    shown: tuple[tuple[str, str], ...]
+    output_columns: tuple[tuple[str, str], ...]
     """The name of each column, and what we call it."""
     candidates: tuple[Formula, ...] | None = None
     """What was estimated before rows were chosen among; None where windows or other queries may have chosen."""
-    are_counts: bool = False
+    has_only_counts: bool = False
     """Whether every number is one COUNT(*)."""

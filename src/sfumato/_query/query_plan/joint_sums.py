@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato._core.arrays import Floats
 from sfumato._query.estimate import Estimate
-from sfumato._query.estimation import UPPER_BOUND, Estimator, Factors, GroupCell
+from sfumato._query.estimation import UPPER_BOUND, Factors, GroupCell, GroupEstimator
 from sfumato._query.parser.aggregates import Total
 from sfumato._query.parser.conditions import Condition
 from sfumato._query.parser.formulas import (
@@ -30,7 +30,7 @@ from sfumato._records.tally import Key
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments
 
-TOGETHER = "estimates of several parts of the query, taken to err together"
+JOINT_ERROR = "estimates of several parts of the query, taken to err together"
 
 
 NOT_COMBINED = (
@@ -43,14 +43,14 @@ NOT_COMBINED = (
 class _Leaf:
     """A sum of one row of one part of a query."""
 
-    estimator: Estimator
+    estimator: GroupEstimator
     cell: GroupCell
     number: int
 
     @property
     def is_count(self) -> bool:
         question = self.estimator.question
-        return question.totals[self.number] == Total(Condition()) and not question.where.mixed
+        return question.totals[self.number] == Total(Condition()) and not question.where.mixed_parts
 
 
 @dataclass
@@ -63,10 +63,10 @@ class JointSums:
     formulas: list[Formula] = field(default_factory=list)
     """What the columns of the rows stand for, by their numbers."""
     _numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    _combined: dict[frozenset[tuple[int, float]], Estimate] = field(default_factory=dict)
+    _combinations: dict[frozenset[tuple[int, float]], Estimate] = field(default_factory=dict)
     _estimates: dict[Formula, Estimate] = field(default_factory=dict)
 
-    def leaf(self, estimator: Estimator, cell: GroupCell, number: int) -> int:
+    def add_leaf(self, estimator: GroupEstimator, cell: GroupCell, number: int) -> int:
         """The number of a sum of one row."""
         key = (id(estimator), id(cell), number)
         if key not in self._numbers:
@@ -74,30 +74,30 @@ class JointSums:
             self.leaves.append(_Leaf(estimator, cell, number))  # which keeps the two, so that nobody else has their ids
         return self._numbers[key]
 
-    def own(self, estimate: Estimate) -> int:
+    def add_estimate(self, estimate: Estimate) -> int:
         """The number of an estimate that is no sum."""
         self.leaves.append(estimate)
         return len(self.leaves) - 1
 
-    def _sum(self, leaf: int) -> _Leaf:
+    def _get_sum(self, leaf: int) -> _Leaf:
         leaf_sum = self.leaves[leaf]
         if isinstance(leaf_sum, Estimate):
             raise QueryError(NOT_COMBINED)
         return leaf_sum
 
-    def total(self, leaf: int) -> Estimate:
+    def estimate_total(self, leaf: int) -> Estimate:
         """One sum."""
         leaf_sum = self.leaves[leaf]
         if isinstance(leaf_sum, Estimate):
             return leaf_sum
-        return leaf_sum.estimator.total(leaf_sum.number, leaf_sum.cell)
+        return leaf_sum.estimator.estimate_total(leaf_sum.number, leaf_sum.cell)
 
-    def number_of(self, formula: Formula) -> int:
+    def add_formula(self, formula: Formula) -> int:
         """The number of a formula, under which rows of tables name it."""
         self.formulas.append(formula)
         return len(self.formulas) - 1
 
-    def value(self, formula: Formula) -> float | None:
+    def find_value(self, formula: Formula) -> float | None:
         """The number that a formula gives; None where it gives none."""
         number = compute_value(formula, self.row)
         return number if math.isfinite(number) else None
@@ -120,46 +120,54 @@ class JointSums:
 
     def is_exact(self, number: int) -> bool:
         """Whether a formula is known to have no error, as far as its sums tell."""
-        return all(self.total(leaf).is_exact for leaf in list_sums(self.formulas[number]))
+        return all(self.estimate_total(leaf).is_exact for leaf in list_sums(self.formulas[number]))
 
     @property
     def row(self) -> RowSums:
         """All sums, as if they were those of one row."""
-        return RowSums(self.total, self.combined, self._bounds, self.method.words, self.method.assumption)
-
-    def combined(self, gradient: Gradient) -> Estimate:
-        """A linear combination of sums, with its error."""
-        key = frozenset(gradient.items())
-        if key not in self._combined:
-            self._combined[key] = self._sum_of([self._part(*part) for part in self._by_part(gradient)])
-        return self._combined[key]
-
-    def _by_part(self, gradient: Gradient) -> list[tuple[Estimator, Gradient]]:
-        parts_by_estimator: dict[int, tuple[Estimator, dict[int, float]]] = {}
-        for leaf, by in gradient.items():
-            estimator = self._sum(leaf).estimator
-            parts_by_estimator.setdefault(id(estimator), (estimator, {}))[1][leaf] = by
-        return list(parts_by_estimator.values())
-
-    def _part(self, estimator: Estimator, gradient: Gradient) -> Estimate:
-        """What one part of the query adds; where all of several rows is taken alike, what is added may be one count."""
-        if len({id(self._sum(leaf).cell) for leaf in gradient}) == 1:
-            return estimator.estimate_sum(self._factors(gradient))
-        common = set(gradient.values())
-        by = common.pop() if len(common) == 1 else 1.0
-        return estimator.combined(self._factors({leaf: factor / by for leaf, factor in gradient.items()})).scaled(
-            by, 0.0
+        return RowSums(
+            self.estimate_total,
+            self.estimate_combination,
+            self._compute_ratio_bounds,
+            self.method.label,
+            self.method.assumption,
         )
 
-    def _factors(self, gradient: Gradient) -> Factors:
+    def estimate_combination(self, gradient: Gradient) -> Estimate:
+        """A linear combination of sums, with its error."""
+        key = frozenset(gradient.items())
+        if key not in self._combinations:
+            self._combinations[key] = self._add_estimates(
+                [self._estimate_part(*part) for part in self._split_by_part(gradient)]
+            )
+        return self._combinations[key]
+
+    def _split_by_part(self, gradient: Gradient) -> list[tuple[GroupEstimator, Gradient]]:
+        parts_by_estimator: dict[int, tuple[GroupEstimator, dict[int, float]]] = {}
+        for leaf, factor in gradient.items():
+            estimator = self._get_sum(leaf).estimator
+            parts_by_estimator.setdefault(id(estimator), (estimator, {}))[1][leaf] = factor
+        return list(parts_by_estimator.values())
+
+    def _estimate_part(self, estimator: GroupEstimator, gradient: Gradient) -> Estimate:
+        """What one part of the query adds; where all of several rows is taken alike, what is added may be one count."""
+        if len({id(self._get_sum(leaf).cell) for leaf in gradient}) == 1:
+            return estimator.estimate_sum(self._collect_factors(gradient))
+        common = set(gradient.values())
+        common_factor = common.pop() if len(common) == 1 else 1.0
+        return estimator.estimate_combination(
+            self._collect_factors({leaf: factor / common_factor for leaf, factor in gradient.items()})
+        ).scale(common_factor, 0.0)
+
+    def _collect_factors(self, gradient: Gradient) -> Factors:
         factors_by_key: dict[Key, dict[int, Floats]] = {}
-        for number, by in gradient.items():
-            leaf = self._sum(number)
-            sums = factors_by_key.setdefault(leaf.cell.public, {})
-            sums[leaf.number] = sums.get(leaf.number, np.zeros(len(leaf.cell.mask))) + by * leaf.cell.mask
+        for number, factor in gradient.items():
+            leaf = self._get_sum(number)
+            sums = factors_by_key.setdefault(leaf.cell.public_key, {})
+            sums[leaf.number] = sums.get(leaf.number, np.zeros(len(leaf.cell.mask))) + factor * leaf.cell.mask
         return factors_by_key
 
-    def _sum_of(self, parts: list[Estimate]) -> Estimate:
+    def _add_estimates(self, parts: list[Estimate]) -> Estimate:
         if len(parts) == 1:
             return parts[0]
         uncertain = [estimate for estimate in parts if not estimate.is_exact]
@@ -167,17 +175,19 @@ class JointSums:
         if not uncertain:
             return Estimate.exact(value)
         if len(uncertain) == 1:
-            return uncertain[0].scaled(1.0, value - uncertain[0].value)
+            return uncertain[0].scale(1.0, value - uncertain[0].value)
         errors = [estimate.standard_error for estimate in uncertain]
         error = None if None in errors else sum(estimate for estimate in errors if estimate is not None) ** 2
         least, most = (sum(estimate.bounds[end] for estimate in parts) for end in (0, 1))
         moments = Moments.of(value, error, 0.0, most, least)
-        return Estimate.of(moments, self.method.words, self.method.assumption, UPPER_BOUND, TOGETHER)
+        return Estimate.of(moments, self.method.label, self.method.assumption, UPPER_BOUND, JOINT_ERROR)
 
-    def _bounds(self, upper: Affine, lower: Affine) -> tuple[float, float]:
-        parts = [self._by_part(affine.factors) for affine in (upper, lower)]
+    def _compute_ratio_bounds(self, upper: Affine, lower: Affine) -> tuple[float, float]:
+        parts = [self._split_by_part(affine.factors) for affine in (upper, lower)]
         estimators = {id(estimator): estimator for part in parts for estimator, _ in part}
         if len(estimators) != 1 or upper.constant or lower.constant:
             return -math.inf, math.inf
         (estimator,) = estimators.values()
-        return estimator.ratio_bounds(self._factors(upper.factors), self._factors(lower.factors))
+        return estimator.compute_ratio_bounds(
+            self._collect_factors(upper.factors), self._collect_factors(lower.factors)
+        )

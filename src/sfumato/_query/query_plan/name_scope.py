@@ -16,7 +16,7 @@ from sfumato.errors import QueryError
 
 
 def replace_aliases(
-    tree: Tree, aliases: Mapping[str, Tree], is_column: Callable[[str], bool], room: SizeBudget
+    tree: Tree, aliases: Mapping[str, Tree], is_column: Callable[[str], bool], size_budget: SizeBudget
 ) -> Tree:
     """An expression in which aliases stand for what they name, where no column has the name.
 
@@ -28,7 +28,7 @@ def replace_aliases(
         if node.table or is_of_answer(node) or name not in aliases or is_column(name):
             continue
         if not _is_aggregated(node):
-            node.replace(exp.paren(room.take(aliases[name])))
+            node.replace(exp.paren(size_budget.copy_tree(aliases[name])))
     return holder.this.pop()
 
 
@@ -38,7 +38,7 @@ def _is_aggregated(node: Tree) -> bool:
     return isinstance(around, exp.AggFunc | exp.Filter) and not isinstance(around.parent, exp.Window)
 
 
-def replace_named_windows(select: exp.Select, room: SizeBudget) -> exp.Select:
+def replace_named_windows(select: exp.Select, size_budget: SizeBudget) -> exp.Select:
     """A SELECT in which OVER name says what the WINDOW clause says of the name."""
     windows_by_name = {item.name.lower(): item for item in select.args.get("windows") or ()}
     copy = select.copy()
@@ -47,17 +47,17 @@ def replace_named_windows(select: exp.Select, room: SizeBudget) -> exp.Select:
         alias = window.args.get("alias")
         if alias is None:
             continue
-        meant = windows_by_name.get(alias.name.lower())
-        if meant is None:
+        definition = windows_by_name.get(alias.name.lower())
+        if definition is None:
             raise QueryError(f"there is no window {alias.name!r}; define it: WINDOW {alias.name} AS (...).")
         for part in ("partition_by", "order", "spec"):
-            if not window.args.get(part) and meant.args.get(part):
-                window_part = meant.args[part]
+            if not window.args.get(part) and definition.args.get(part):
+                window_part = definition.args[part]
                 window.set(
                     part,
-                    [room.take(item) for item in window_part]
+                    [size_budget.copy_tree(item) for item in window_part]
                     if isinstance(window_part, list)
-                    else room.take(window_part),
+                    else size_budget.copy_tree(window_part),
                 )
         window.set("alias", None)
     return copy
@@ -69,7 +69,7 @@ class Scope:
 
     tables: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """By the name of a table and of its column, both in small letters: the column as it is spelt, and as we call it."""
-    shared: set[str] = field(default_factory=set)
+    shared_names: set[str] = field(default_factory=set)
 
     def add(self, table: str, columns: Mapping[str, str]) -> None:
         """A table, with what we call its columns."""
@@ -77,48 +77,52 @@ class Scope:
             raise QueryError(f"two tables are called {table!r}; rename one with AS.")
         self.tables[table.lower()] = {name.lower(): (name, own) for name, own in columns.items()}
 
-    def has(self, name: str) -> bool:
+    def has_column(self, name: str) -> bool:
         """Whether a column has the name."""
         return any(name.lower() in columns for columns in self.tables.values())
 
-    def resolved(self, tree: Tree) -> Tree:
+    def resolve(self, tree: Tree) -> Tree:
         """An expression with every column found."""
         holder = exp.Paren(this=tree.copy())
         for node in list(holder.find_all(exp.Column)):
             if not is_of_answer(node):
-                node.replace(make_answer_column(self.column(node)))
+                node.replace(make_answer_column(self.find_column(node)))
         return holder.this.pop()
 
-    def column(self, named: exp.Column) -> str:
+    def find_column(self, column: exp.Column) -> str:
         """What we call a column."""
-        name, table = named.name.lower(), named.table.lower()
-        if named.args.get("db") or named.args.get("catalog") or isinstance(named.this, exp.Star):
-            raise QueryError(f"{allowed_sql.write_sql(named)!r} is no column; name columns one by one.")
+        name, table = column.name.lower(), column.table.lower()
+        if column.args.get("db") or column.args.get("catalog") or isinstance(column.this, exp.Star):
+            raise QueryError(f"{allowed_sql.write_sql(column)!r} is no column; name columns one by one.")
         if table and table not in self.tables:
-            raise QueryError(f"there is no table {named.table!r}; there is {', '.join(self.tables) or 'none'}.")
-        places = [table] if table else list(self.tables)
-        having = [place for place in places if name in self.tables[place]]
-        if len(having) > 1 and name not in self.shared:
-            raise QueryError(f"{named.name!r} is a column of several tables; write {having[0]}.{named.name}.")
-        if not having:
-            spelt = list(dict.fromkeys(name for place in places for name, _ in self.tables[place].values()))
+            raise QueryError(f"there is no table {column.table!r}; there is {', '.join(self.tables) or 'none'}.")
+        searched_tables = [table] if table else list(self.tables)
+        matching_tables = [place for place in searched_tables if name in self.tables[place]]
+        if len(matching_tables) > 1 and name not in self.shared_names:
             raise QueryError(
-                explain_missing_column(named.name, spelt, "there is no column")
-                if spelt
-                else f"there is no column {named.name!r}."
+                f"{column.name!r} is a column of several tables; write {matching_tables[0]}.{column.name}."
             )
-        return self.tables[having[0]][name][1]
+        if not matching_tables:
+            column_names = list(
+                dict.fromkeys(name for place in searched_tables for name, _ in self.tables[place].values())
+            )
+            raise QueryError(
+                explain_missing_column(column.name, column_names, "there is no column")
+                if column_names
+                else f"there is no column {column.name!r}."
+            )
+        return self.tables[matching_tables[0]][name][1]
 
-    def star(self, table: str = "", without: frozenset[str] = frozenset()) -> list[tuple[str, Tree]]:
+    def expand_star(self, table: str = "", excluded_names: frozenset[str] = frozenset()) -> list[tuple[str, Tree]]:
         """All columns, or those of one table, with their names."""
         if table and table.lower() not in self.tables:
             raise QueryError(f"there is no table {table!r}; there is {', '.join(self.tables)}.")
-        places = [table.lower()] if table else list(self.tables)
+        searched_tables = [table.lower()] if table else list(self.tables)
         star_columns: list[tuple[str, Tree]] = []
         listed_names: set[str] = set()
-        for place in places:
+        for place in searched_tables:
             for key, (name, own) in self.tables[place].items():
-                if key not in without and not (key in self.shared and key in listed_names):
+                if key not in excluded_names and not (key in self.shared_names and key in listed_names):
                     star_columns.append((name, make_answer_column(own)))
                 listed_names.add(key)
         return star_columns

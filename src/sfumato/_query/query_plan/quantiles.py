@@ -19,7 +19,7 @@ from sfumato._core.arrays import Floats
 from sfumato._core.cell_values import Value
 from sfumato._query.connection import Session
 from sfumato._query.estimate import Crossing, Estimate
-from sfumato._query.estimation import Estimator, GroupCell
+from sfumato._query.estimation import GroupCell, GroupEstimator
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.aggregates import Total
 from sfumato._query.parser.allowed_sql import Tree
@@ -32,19 +32,19 @@ from sfumato.mechanisms.estimator import Method, Moments
 MOST_POINTS = 200
 """A distribution is looked at in so many points at most."""
 QUANTILES = "quantiles of the estimated distribution, with the interval of a band around it"
-IN_POINTS = f"told to the next of {MOST_POINTS} points, because the column has very many values"
+COARSE_NOTE = f"told to the next of {MOST_POINTS} points, because the column has very many values"
 NO_RECORD = "no record satisfies the condition"
-_ONE_ERROR = 0.6826894921370859
+_ONE_SIGMA_LEVEL = 0.6826894921370859
 _KINDS = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
 
 
 @dataclass(frozen=True)
-class QuantileAsked:
+class QuantileRequest:
     """A quantile of a public number, over the records that satisfy a condition."""
 
     value: Tree
     share: float
-    is_between: bool
+    is_continuous: bool
     """Whether it may lie between two values, as a median of an even number of records does."""
     where: tuple[Tree, ...] = ()
 
@@ -56,23 +56,23 @@ def is_quantile(node: Tree) -> bool:
     return isinstance(inner, _KINDS)
 
 
-def parse_quantile(node: Tree) -> QuantileAsked:
+def parse_quantile(node: Tree) -> QuantileRequest:
     """Read MEDIAN, QUANTILE_CONT, QUANTILE_DISC, QUANTILE and PERCENTILE_CONT ... WITHIN GROUP."""
     where: tuple[Tree, ...] = ()
     if isinstance(node, exp.Filter):
         where, node = (node.expression.this,), node.this
     if isinstance(node, exp.WithinGroup):
         (ordered,) = node.expression.expressions
-        share = _share(node.this.this)
+        share = _parse_share(node.this.this)
         share = 1 - share if ordered.args.get("desc") else share
-        return QuantileAsked(ordered.this, share, isinstance(node.this, exp.PercentileCont), where)
+        return QuantileRequest(ordered.this, share, isinstance(node.this, exp.PercentileCont), where)
     if isinstance(node, exp.Median):
-        return QuantileAsked(node.this, 0.5, is_between=True, where=where)
+        return QuantileRequest(node.this, 0.5, is_continuous=True, where=where)
     share_tree = node.args.get("quantile") or node.args.get("expression")
-    return QuantileAsked(node.this, _share(share_tree), isinstance(node, exp.PercentileCont), where)
+    return QuantileRequest(node.this, _parse_share(share_tree), isinstance(node, exp.PercentileCont), where)
 
 
-def _share(node: Tree | None) -> float:
+def _parse_share(node: Tree | None) -> float:
     share_tree = None if node is None else allowed_sql.unwrap(node)
     if not isinstance(share_tree, exp.Literal) or share_tree.is_string or not 0 <= float(share_tree.name) <= 1:
         raise QueryError(
@@ -93,25 +93,25 @@ class Distribution:
         condition: Condition,
     ) -> None:
         self.session, self.method = session, method
-        records, where = question.source.records, question.where.public_sql
-        self.points = self._points(f"{records}{f' WHERE {where}' if where else ''}", value)
-        quantile = replace(
+        records, where = question.source.records_sql, question.where.public_sql
+        self.points = self._choose_points(f"{records}{f' WHERE {where}' if where else ''}", value)
+        point_question = replace(
             question,
-            groups=(*question.groups, Group(self._grouped(value), is_sensitive=False)),
+            groups=(*question.groups, Group(self._write_group(value), is_sensitive=False)),
             totals=(Total(condition),),
             formulas=(Sum(0),),
         )
-        self.estimator = Estimator(session, quantile, method)
+        self.estimator = GroupEstimator(session, point_question, method)
         self.cells: dict[tuple[Value, ...], list[tuple[float, GroupCell]]] = {}
-        for cell in self.estimator.cells():
-            *key, point = cell.public
+        for cell in self.estimator.count_cells():
+            *key, point = cell.public_key
             if point is not None:
-                self.cells.setdefault((*key, None, *cell.sensitive), []).append((float(point), cell))  # type: ignore[arg-type]
+                self.cells.setdefault((*key, None, *cell.sensitive_key), []).append((float(point), cell))  # type: ignore[arg-type]
 
-    def _points(self, records: str, value: str) -> Floats | None:
+    def _choose_points(self, records: str, value: str) -> Floats | None:
         """Where to look, if there are too many values to look at each."""
         number = f"CAST({value} AS DOUBLE)"
-        ((values, is_finite),) = self.session.rows(
+        ((values, is_finite),) = self.session.fetch_rows(
             f"SELECT COUNT(DISTINCT {number}), BOOL_AND(ISFINITE({number})) FROM {records}"
         )
         if is_finite is False:
@@ -122,10 +122,10 @@ class Distribution:
         if not self.is_coarse:
             return None
         shares = ", ".join(repr(number / MOST_POINTS) for number in range(1, MOST_POINTS + 1))
-        ((quantile_points,),) = self.session.rows(f"SELECT QUANTILE_DISC({number}, [{shares}]) FROM {records}")
+        ((quantile_points,),) = self.session.fetch_rows(f"SELECT QUANTILE_DISC({number}, [{shares}]) FROM {records}")
         return np.unique(np.array(quantile_points, dtype=np.float64))
 
-    def _grouped(self, value: str) -> str:
+    def _write_group(self, value: str) -> str:
         """The number as a group: itself, or the first point that is not below it."""
         number = f"CAST({value} AS DOUBLE)"
         if self.points is None:
@@ -133,37 +133,41 @@ class Distribution:
         cases = " ".join(f"WHEN {number} <= {float(point)!r} THEN {float(point)!r}" for point in self.points)
         return f"CASE {cases} END"
 
-    def estimate(self, keys: Sequence[GroupCell], asked: QuantileAsked) -> Estimate:
+    def estimate(self, keys: Sequence[GroupCell], request: QuantileRequest) -> Estimate:
         """The quantile of the records of some rows of the answer together."""
-        at: dict[float, list[GroupCell]] = {}
+        cells_by_point: dict[float, list[GroupCell]] = {}
         for key in keys:
-            for point, cell in self.cells.get((*key.public, None, *key.sensitive), []):
-                at.setdefault(point, []).append(cell)
-        if not at:
+            for point, cell in self.cells.get((*key.public_key, None, *key.sensitive_key), []):
+                cells_by_point.setdefault(point, []).append(cell)
+        if not cells_by_point:
             return Estimate.missing(NO_RECORD)
-        points = sorted(at)
-        counts = [sum(self.estimator.total(0, cell).value for cell in at[point]) for point in points]
+        points = sorted(cells_by_point)
+        counts = [
+            sum(self.estimator.estimate_total(0, cell).value for cell in cells_by_point[point]) for point in points
+        ]
         total = sum(counts)
         if total <= 0:
             return Estimate.missing("about no record satisfies the condition")
-        below = fit_isotonic(np.cumsum(counts))
-        value = _find_quantile(points, below, total, asked)
-        above = [so_far - asked.share * total for so_far in accumulate(counts)]
-        crossing_errors = self.estimator.crossing_errors(0, [at[point] for point in points], asked.share)
+        cumulative = fit_isotonic(np.cumsum(counts))
+        value = _find_quantile(points, cumulative, total, request)
+        excess = [so_far - request.share * total for so_far in accumulate(counts)]
+        crossing_errors = self.estimator.compute_crossing_errors(
+            0, [cells_by_point[point] for point in points], request.share
+        )
         errors = [error for error in crossing_errors if error is not None]
         if len(errors) < len(points):
             raise QueryError("this method tells no error, so it gives no quantiles; use the default one.")
         if not any(errors):
             return Estimate.exact(value)
-        crossing = Crossing(tuple(points), tuple(above), tuple(errors), self.is_coarse)
-        error = _estimate_standard_error(crossing, below, value)
+        crossing = Crossing(tuple(points), tuple(excess), tuple(errors), self.is_coarse)
+        error = _estimate_standard_error(crossing, cumulative, value)
         moments = Moments.of(value, error**2, 0.0, points[-1], points[0])
-        note = IN_POINTS if self.is_coarse else None
-        quantile_estimate = Estimate.of(moments, self.method.words, self.method.assumption, note, QUANTILES)
-        return replace(quantile_estimate, derived=crossing)
+        note = COARSE_NOTE if self.is_coarse else None
+        quantile_estimate = Estimate.of(moments, self.method.label, self.method.assumption, note, QUANTILES)
+        return replace(quantile_estimate, origin=crossing)
 
 
-def _estimate_standard_error(crossing: Crossing, below: Floats, value: float) -> float:
+def _estimate_standard_error(crossing: Crossing, cumulative: Floats, value: float) -> float:
     """How far the quantile moves with an error of the distribution: by how densely records lie around it.
 
     Where few values are taken by many records, the interval may be of one value; that is not taken for no error.
@@ -171,11 +175,11 @@ def _estimate_standard_error(crossing: Crossing, below: Floats, value: float) ->
     points = crossing.points
     place = int(np.argmin(np.abs(np.array(points) - value)))
     first, last = max(place - 1, 0), min(place + 1, len(points) - 1)
-    rise = float(below[last] - (below[first] if first < place else 0.0))
+    rise = float(cumulative[last] - (cumulative[first] if first < place else 0.0))
     width = points[last] - points[first]
-    dense = crossing.errors[place] * width / rise if rise > 0 else 0.0
-    low, high = crossing.interval(_ONE_ERROR)
-    return max(dense, (high - low) / 2)
+    density_error = crossing.errors[place] * width / rise if rise > 0 else 0.0
+    low, high = crossing.interval(_ONE_SIGMA_LEVEL)
+    return max(density_error, (high - low) / 2)
 
 
 def fit_isotonic(numbers: Floats) -> Floats:
@@ -192,15 +196,15 @@ def fit_isotonic(numbers: Floats) -> Floats:
     return np.repeat(means, sizes)
 
 
-def _find_quantile(points: Sequence[float], below: Floats, total: float, quantile: QuantileAsked) -> float:
+def _find_quantile(points: Sequence[float], cumulative: Floats, total: float, quantile: QuantileRequest) -> float:
     """Where a distribution reaches a share of the records, between two values if that is asked for."""
 
     def at_rank(rank: float) -> float:
-        return points[min(int(np.searchsorted(below, rank - 1e-9 * total)), len(points) - 1)]
+        return points[min(int(np.searchsorted(cumulative, rank - 1e-9 * total)), len(points) - 1)]
 
-    if not quantile.is_between:
+    if not quantile.is_continuous:
         return at_rank(max(math.ceil(quantile.share * total - 1e-9), 1) if total >= 1 else total)
     position = quantile.share * max(total - 1, 0.0)
-    first, rest = math.floor(position + 1e-9), position - math.floor(position + 1e-9)
+    first, fraction = math.floor(position + 1e-9), position - math.floor(position + 1e-9)
     lower, upper = at_rank(first + 1), at_rank(min(first + 2, total))
-    return lower + max(rest, 0.0) * (upper - lower)
+    return lower + max(fraction, 0.0) * (upper - lower)

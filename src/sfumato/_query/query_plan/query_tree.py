@@ -9,9 +9,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato._core.arrays import Mask
-from sfumato._core.cell_values import field_type
+from sfumato._core.cell_values import find_field_type
 from sfumato._query.connection import Session
-from sfumato._query.consistent_answers import NOT_ADJUSTED, Adjusting
+from sfumato._query.consistent_answers import NOT_ADJUSTED, CountAdjuster
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import make_answer_column
@@ -19,10 +19,17 @@ from sfumato._query.parser.formulas import Number
 from sfumato._query.parser.from_clause import is_filter_only
 from sfumato._query.parser.query_size import SizeBudget
 from sfumato._query.parser.sensitive_queries import SelectReader
-from sfumato._query.query_plan.estimated_rows import LINE, SCALAR, Bench, EstimateRows, Result, name_formula_column
+from sfumato._query.query_plan.estimated_rows import (
+    LINE,
+    SCALAR,
+    EstimateRows,
+    PlanContext,
+    Result,
+    name_formula_column,
+)
 from sfumato._query.query_plan.name_scope import Scope, replace_named_windows
-from sfumato._query.query_plan.record_selects import RecordsBlock
-from sfumato._query.query_plan.row_selects import RowsBlock
+from sfumato._query.query_plan.record_selects import RecordSelect
+from sfumato._query.query_plan.row_selects import RowSelect
 from sfumato._query.query_plan.select_clauses import Clauses, replace_ordered_tree, replace_output_number
 from sfumato._query.query_plan.select_steps import Ending, add_constant, find_aggregates, finish_select, group_rows
 from sfumato._records.sql_quoting import TABLE, quote_name
@@ -35,138 +42,142 @@ _CLAUSES = {
 
 
 @dataclass
-class Reader:
+class QueryReader:
     """Reads queries; the same query, asked twice within one, is answered once."""
 
-    bench: Bench
-    room: SizeBudget = field(default_factory=SizeBudget)
-    adjusting: Adjusting | None = None
+    context: PlanContext
+    size_budget: SizeBudget = field(default_factory=SizeBudget)
+    adjusting: CountAdjuster | None = None
     """How to adjust the counts of the outermost SELECT."""
-    adjusted: dict[str, str] = field(default_factory=dict)
+    adjusted_names: dict[str, str] = field(default_factory=dict)
     """The counts that were adjusted, and what the adjusted ones are called."""
     has_records: bool = True
     has_subtotals: bool = False
-    _known: dict[str, Result] = field(default_factory=dict)
+    _results: dict[str, Result] = field(default_factory=dict)
 
     @property
     def session(self) -> Session:
         """The connection."""
-        return self.bench.session
+        return self.context.session
 
     def read_whole(self, tree: Tree) -> Result:
         """The rows of a whole query, whose common table expressions were put in."""
-        return self._result(_unwrap_query(tree), is_outer=True)
+        return self._read_query(_unwrap_query(tree), is_outer=True)
 
-    def result(self, tree: Tree) -> Result:
+    def read_subquery(self, tree: Tree) -> Result:
         """The rows of a query within another."""
-        tree = public_queries.inline_common_tables(_unwrap_query(tree), {}, self.room)
+        tree = public_queries.inline_common_tables(_unwrap_query(tree), {}, self.size_budget)
         key = allowed_sql.write_sql(tree)
-        if key not in self._known:
-            self._known[key] = self._result(tree)
-        return self._known[key]
+        if key not in self._results:
+            self._results[key] = self._read_query(tree)
+        return self._results[key]
 
-    def _result(self, tree: Tree, *, is_outer: bool = False) -> Result:
+    def _read_query(self, tree: Tree, *, is_outer: bool = False) -> Result:
         self.session.clock.check()
         if is_outer and self.adjusting is not None and not (isinstance(tree, exp.Select) and _reads_records(tree)):
             raise QueryError(NOT_ADJUSTED)
         if not public_queries.has_sensitive_names(tree, self.session) or not public_queries.has_release(tree):
-            return self._public(tree)
+            return self._read_public(tree)
         if isinstance(tree, exp.SetOperation):
-            return self._union(tree)
+            return self._read_union(tree)
         if not isinstance(tree, exp.Select):
             raise QueryError("ask one SELECT, or several joined by UNION ALL.")
-        other = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
-        if other:
-            raise QueryError(f"{other[0].strip('_').upper()} cannot be answered with a protected column; leave it out.")
-        tree = replace_named_windows(tree, self.room)
-        return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._over_rows(tree)
+        refused_clauses = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
+        if refused_clauses:
+            raise QueryError(
+                f"{refused_clauses[0].strip('_').upper()} cannot be answered with a protected column; leave it out."
+            )
+        tree = replace_named_windows(tree, self.size_budget)
+        return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._read_rows(tree)
 
-    def _public(self, tree: Tree) -> Result:
+    def _read_public(self, tree: Tree) -> Result:
         """A query of public columns, or of the analyst's own tables: what it gives is known."""
         public_queries.materialise(tree, self.session)
-        table = self.session.parts[-1]
-        names = [self.bench.fresh("p") for _ in table.column_names]
-        shown = tuple(zip(table.column_names, names, strict=True))
-        numbered = table.rename_columns(names).append_column(LINE, pa.array(range(table.num_rows), pa.int64()))
-        return Result(EstimateRows(numbered), shown)
+        table = self.session.subquery_tables[-1]
+        names = [self.context.make_name("p") for _ in table.column_names]
+        output_columns = tuple(zip(table.column_names, names, strict=True))
+        numbered_table = table.rename_columns(names).append_column(LINE, pa.array(range(table.num_rows), pa.int64()))
+        return Result(EstimateRows(numbered_table), output_columns)
 
     # ---------------------------------------------------------------------------------------------------------- records
 
-    def read_records(self, select: exp.Select, *, is_outer: bool = False, only: Mask | None = None) -> Result:
+    def read_records(self, select: exp.Select, *, is_outer: bool = False, value_mask: Mask | None = None) -> Result:
         """A SELECT over records, or over those that have one value: only numbers of groups leave it."""
-        select = self._with_parts(select, in_where=True)
-        block = RecordsBlock(SelectReader(select, self.session), self.session)
-        listed = [expression.unalias() for expression in select.expressions]
-        if not select.args.get("group") and not any(map(find_aggregates, listed)):
-            resolved = [
-                block.reader.names.resolved(expression)
-                for expression in listed
+        select = self._fill_where(select, in_where=True)
+        block = RecordSelect(SelectReader(select, self.session), self.session)
+        expressions = [expression.unalias() for expression in select.expressions]
+        if not select.args.get("group") and not any(map(find_aggregates, expressions)):
+            resolved_trees = [
+                block.reader.names.resolve(expression)
+                for expression in expressions
                 if not expression.find(exp.Star, exp.Query)
             ]
-            raise block.single_rows(exp.Tuple(expressions=resolved))
+            raise block.explain_single_rows(exp.Tuple(expressions=resolved_trees))
         block.read_groups()
         scalars: dict[str, Result] = {}
-        ending = Clauses(select, lambda tree: self._with_scalars(tree, scalars), self.room).block(block)
+        ending = Clauses(select, lambda tree: self._replace_scalars(tree, scalars), self.size_budget).read_ending(block)
         if is_outer and self.adjusting is not None:
             self.adjusting.find_counts(block, ending)  # what cannot be adjusted is refused before it is counted
-        rows = block.rows(self.bench, only, block.find_formula_groups(ending.trees) if is_outer else None)
-        rows = self._with_constants(rows, scalars)
+        rows = block.estimate_rows(
+            self.context, value_mask, block.find_formula_groups(ending.trees) if is_outer else None
+        )
+        rows = self._add_constants(rows, scalars)
         self.has_records = self.has_records and block.has_records
-        self.has_subtotals = self.has_subtotals or block.sets is not None
+        self.has_subtotals = self.has_subtotals or block.grouping_sets is not None
         if is_outer and self.adjusting is not None:
-            rows, ending, self.adjusted = self.adjusting.add_adjusted(self.bench, block, rows, ending)
-        return finish_select(self.bench, rows, ending, is_outer=is_outer)
+            rows, ending, self.adjusted_names = self.adjusting.add_adjusted(self.context, block, rows, ending)
+        return finish_select(self.context, rows, ending, is_outer=is_outer)
 
-    def _with_parts(self, select: exp.Select, *, in_where: bool) -> exp.Select:
+    def _fill_where(self, select: exp.Select, *, in_where: bool) -> exp.Select:
         """A SELECT whose conditions compare with what other queries gave: these are run first, each on its own."""
         copy = select.copy()
         where = copy.args.get("where")
         if where is not None:
-            self._settle(where, is_record=in_where)
+            self._fill_subqueries(where, is_record=in_where)
         return copy
 
-    def _settle(self, tree: Tree, *, is_record: bool) -> None:
+    def _fill_subqueries(self, tree: Tree, *, is_record: bool) -> None:
         """Put what subqueries with protected columns gave into their place in a condition."""
         for query in [subquery for subquery in tree.find_all(exp.Subquery) if self._is_estimated(subquery)]:
             parent: Tree = query.parent or query
             if isinstance(parent, exp.In) and parent.args.get("query") is query:
-                parent.set("query", self._list(query))
+                parent.set("query", self._make_list(query))
             elif is_record:
                 raise QueryError(
                     "a condition on single records cannot compare with an estimate; ask for the estimate first, and "
                     "write it as a number, or compare in HAVING."
                 )
 
-    def _list(self, query: Tree) -> Tree:
+    def _make_list(self, query: Tree) -> Tree:
         """What a subquery behind IN gave, as a table."""
-        result = self.result(query)
-        if len(result.shown) != 1 or result.rows.estimated:
+        result = self.read_subquery(query)
+        if len(result.output_columns) != 1 or result.rows.estimate_columns:
             raise QueryError("IN (SELECT ...) needs a list of values, and cannot look for estimates.")
-        ((_, column),) = result.shown
-        self.bench.looked(result.rows, [make_answer_column(column)])
-        name = self._part(result.rows.table.select([column]))
+        ((_, column),) = result.output_columns
+        self.context.note_choice(result.rows, [make_answer_column(column)])
+        name = self._register_part(result.rows.table.select([column]))
         return allowed_sql.make_ready_sql(f"(SELECT * FROM {name})")
 
-    def _part(self, table: pa.Table) -> str:
-        name = f"sfumato part {len(self.session.parts)}"
-        self.session.parts.append(table)
+    def _register_part(self, table: pa.Table) -> str:
+        name = f"sfumato part {len(self.session.subquery_tables)}"
+        self.session.subquery_tables.append(table)
         self.session.register(name, table)
         return quote_name(name)
 
     def _is_estimated(self, query: Tree) -> bool:
         return public_queries.has_release(query) and public_queries.has_sensitive_names(query, self.session)
 
-    def _with_scalars(self, tree: Tree, scalars: dict[str, Result]) -> Tree:
+    def _replace_scalars(self, tree: Tree, scalars: dict[str, Result]) -> Tree:
         """An expression in which the one number of a subquery is a column."""
         holder = exp.Paren(this=tree.copy())
-        self._settle(holder, is_record=False)
+        self._fill_subqueries(holder, is_record=False)
         while (
             query := next((subquery for subquery in holder.find_all(exp.Subquery) if self._is_number(subquery)), None)
         ) is not None:
-            result = self.result(query)
-            if len(result.shown) != 1 or result.rows.table.num_rows > 1:
+            result = self.read_subquery(query)
+            if len(result.output_columns) != 1 or result.rows.table.num_rows > 1:
                 raise QueryError("a subquery in an expression must give one number: one column, and one row.")
-            name = self.bench.fresh(SCALAR)
+            name = self.context.make_name(SCALAR)
             scalars[name] = result
             query.replace(make_answer_column(name))
         return holder.this.pop()
@@ -177,58 +188,60 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------------------------- rows
 
-    def _over_rows(self, select: exp.Select) -> Result:
+    def _read_rows(self, select: exp.Select) -> Result:
         """A SELECT over what other queries gave."""
-        select = self._with_parts(select, in_where=False)
+        select = self._fill_where(select, in_where=False)
         scope, scalars = Scope(), dict[str, Result]()
-        rows = self._source(select, scope)
-        clauses = Clauses(select, lambda tree: self._with_scalars(tree, scalars), self.room, scope)
-        read = RowsBlock(self.bench, scope, clauses)
+        rows = self._join_sources(select, scope)
+        clauses = Clauses(select, lambda tree: self._replace_scalars(tree, scalars), self.size_budget, scope)
+        row_select = RowSelect(self.context, scope, clauses)
         where = select.args.get("where")
-        condition = None if where is None else read.resolved(clauses.prepared(where.this))
-        block = clauses.block(read)
-        rows = self.bench.filtered(self._with_constants(rows, scalars), condition)
-        if read.has_groups:
-            rows = self._with_constants(group_rows(self.bench, rows, read.keys, read.sets, read.aggregates), scalars)
-        return finish_select(self.bench, rows, block)
+        condition = None if where is None else row_select.resolve(clauses.prepare(where.this))
+        ending = clauses.read_ending(row_select)
+        rows = self.context.filter_rows(self._add_constants(rows, scalars), condition)
+        if row_select.has_groups:
+            rows = self._add_constants(
+                group_rows(self.context, rows, row_select.keys, row_select.grouping_sql, row_select.aggregates), scalars
+            )
+        return finish_select(self.context, rows, ending)
 
-    def _with_constants(self, rows: EstimateRows, scalars: Mapping[str, Result]) -> EstimateRows:
+    def _add_constants(self, rows: EstimateRows, scalars: Mapping[str, Result]) -> EstimateRows:
         """The rows with the numbers that subqueries gave."""
         for name, result in scalars.items():
-            rows = add_constant(self.bench, rows, name, result)
+            rows = add_constant(self.context, rows, name, result)
         return rows
 
-    def _source(self, select: exp.Select, scope: Scope) -> EstimateRows:
+    def _join_sources(self, select: exp.Select, scope: Scope) -> EstimateRows:
         """FROM and JOIN: the rows of all parts side by side."""
         from_clause = select.args.get("from_") or select.args.get("from")
         if from_clause is None:
             return EstimateRows(pa.table({LINE: pa.array([0], pa.int64())}))
-        parts, joined = [self._named(from_clause.this, scope)], [""]
+        parts, join_conditions = [self._read_table(from_clause.this, scope)], [""]
         for join in select.args.get("joins") or ():
             if join.args.get("method") or (join.kind or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
                 raise QueryError("join what queries gave by JOIN, LEFT, RIGHT, FULL or CROSS JOIN, with ON or USING.")
-            parts.append(self._named(join.this, scope))
-            on = self._on(join, scope, parts)
-            joined.append(f" ON {on}" if on else "")
+            parts.append(self._read_table(join.this, scope))
+            on = self._read_on(join, scope, parts)
+            join_conditions.append(f" ON {on}" if on else "")
         sides = ["", *((join.side or "").upper() for join in select.args.get("joins") or ())]
         text = ""
-        for number, (part, on, side) in enumerate(zip(parts, joined, sides, strict=True)):
-            how = "" if number == 0 else f" {side} JOIN " if on else " CROSS JOIN "
-            text += f"{how}{self._part(part.table)} AS t{number}{on}"
+        for number, (part, on, side) in enumerate(zip(parts, join_conditions, sides, strict=True)):
+            join_keyword = "" if number == 0 else f" {side} JOIN " if on else " CROSS JOIN "
+            text += f"{join_keyword}{self._register_part(part.table)} AS t{number}{on}"
         names = [quote_name(name) for part in parts for name in part.table.column_names if name != LINE]
         lines = ", ".join(f"t{number}.{LINE}" for number in range(len(parts)))
-        table = self.session.part(
+        table = self.session.fetch_subquery(
             f"SELECT {', '.join([*names, f'ROW_NUMBER() OVER (ORDER BY {lines}) AS {LINE}'])} FROM {text}"
         )
-        return self.bench.check_row_count(
-            EstimateRows(table.sort_by(LINE), frozenset().union(*(part.estimated for part in parts)))
+        return self.context.check_row_count(
+            EstimateRows(table.sort_by(LINE), frozenset().union(*(part.estimate_columns for part in parts)))
         )
 
-    def _on(self, join: exp.Join, scope: Scope, rows: Sequence[EstimateRows]) -> str:
+    def _read_on(self, join: exp.Join, scope: Scope, rows: Sequence[EstimateRows]) -> str:
         """The condition of a join."""
         if (on := join.args.get("on")) is not None:
             allowed_sql.check(on, allowed_sql.EXPRESSIONS)
-            tree = scope.resolved(on)
+            tree = scope.resolve(on)
         else:
             parts = []
             (*others, last) = scope.tables.values()
@@ -237,19 +250,19 @@ class Reader:
                 first = next((columns[name] for columns in others if name in columns), None)
                 if first is None or name not in last:
                     raise QueryError(f"USING names {item.name!r}, which is not a column of both tables.")
-                scope.shared.add(name)
+                scope.shared_names.add(name)
                 parts.append(exp.EQ(this=make_answer_column(first[1]), expression=make_answer_column(last[name][1])))
             if not parts:
                 return ""
             tree = exp.and_(*parts)
-        if any(item.reads(tree) for item in rows):
+        if any(item.list_estimates(tree) for item in rows):
             raise QueryError("tables cannot be joined by an estimate; join them by the columns of their groups.")
         return allowed_sql.write_sql(tree)
 
-    def _named(self, table: Tree, scope: Scope) -> EstimateRows:
+    def _read_table(self, table: Tree, scope: Scope) -> EstimateRows:
         """The rows of a table behind FROM, with names of our own that no other table has."""
         if isinstance(table, exp.Subquery):
-            result, alias = self.result(table.this), table.alias or f"subquery {len(scope.tables)}"
+            result, alias = self.read_subquery(table.this), table.alias or f"subquery {len(scope.tables)}"
             if table.args.get("alias") is not None and table.args["alias"].args.get("columns"):
                 raise QueryError("name the columns of a subquery inside it, with AS.")
         else:
@@ -258,73 +271,78 @@ class Reader:
                 raise QueryError(
                     f"join what queries gave to each other, and not to {TABLE}: put it into a query of its own."
                 )
-            result = self._public(exp.select("*").from_(table.name))
+            result = self._read_public(exp.select("*").from_(table.name))
             alias = table.alias or table.name
-        fresh = {column: self.bench.fresh("c") for _, column in result.shown}
-        names = {name: fresh[column] for name, column in result.shown}
-        if len({name.lower() for name, _ in result.shown}) != len(result.shown):
+        new_names = {column: self.context.make_name("c") for _, column in result.output_columns}
+        names = {name: new_names[column] for name, column in result.output_columns}
+        if len({name.lower() for name, _ in result.output_columns}) != len(result.output_columns):
             raise QueryError("two columns of a subquery have the same name; rename one with AS.")
         scope.add(alias, names)
-        renamed, estimated = {LINE: LINE}, result.rows.estimated
-        for column, own in fresh.items():
-            renamed[column] = own
+        column_map, estimated = {LINE: LINE}, result.rows.estimate_columns
+        for column, new_name in new_names.items():
+            column_map[column] = new_name
             if column in estimated:
-                renamed[name_formula_column(column)] = name_formula_column(own)
-        self.bench.by_chance |= {own for column, own in fresh.items() if column in self.bench.by_chance}
-        kept_columns = result.rows.table.select(list(renamed))
+                column_map[name_formula_column(column)] = name_formula_column(new_name)
+        self.context.uncertain_columns |= {
+            new_name for column, new_name in new_names.items() if column in self.context.uncertain_columns
+        }
+        kept_columns = result.rows.table.select(list(column_map))
         return EstimateRows(
-            kept_columns.rename_columns(list(renamed.values())),
-            frozenset(fresh[column_name] for column_name in fresh if column_name in estimated),
+            kept_columns.rename_columns(list(column_map.values())),
+            frozenset(new_names[column_name] for column_name in new_names if column_name in estimated),
         )
 
     # ------------------------------------------------------------------------------------------------------------ UNION
 
-    def _union(self, union: exp.SetOperation) -> Result:
+    def _read_union(self, union: exp.SetOperation) -> Result:
         """UNION ALL: the rows of one query below those of the other."""
         if type(union) is not exp.Union:
             raise QueryError("only UNION ALL joins queries of estimates; EXCEPT and INTERSECT compare their numbers.")
         if union.args.get("distinct"):
             raise QueryError("UNION leaves out equal rows, and equal estimates are not equal numbers; use UNION ALL.")
-        parts = [self.result(union.this), self.result(union.expression)]
-        if len({len(part.shown) for part in parts}) != 1:
+        parts = [self.read_subquery(union.this), self.read_subquery(union.expression)]
+        if len({len(part.output_columns) for part in parts}) != 1:
             raise QueryError("the parts of a UNION ALL must have equally many columns.")
-        names = [self.bench.fresh("u") for _ in parts[0].shown]
-        rows = [self._aligned(part, parts, names) for part in parts]
-        estimated = rows[0].estimated
+        names = [self.context.make_name("u") for _ in parts[0].output_columns]
+        rows = [self._align_part(part, parts, names) for part in parts]
+        estimated = rows[0].estimate_columns
         columns = [
             item for name in names for item in ([name, name_formula_column(name)] if name in estimated else [name])
         ]
-        tables = [self._part(item.table) for item in rows]
-        listed = ", ".join(map(quote_name, columns))
-        texts = [f"SELECT {listed}, {at} AS part, {LINE} FROM {name}" for at, name in enumerate(tables)]
-        table = self.session.part(
-            f"SELECT {listed}, ROW_NUMBER() OVER (ORDER BY part, {LINE}) AS {LINE} FROM ({' UNION ALL '.join(texts)})"
+        tables = [self._register_part(item.table) for item in rows]
+        column_list = ", ".join(map(quote_name, columns))
+        texts = [f"SELECT {column_list}, {at} AS part, {LINE} FROM {name}" for at, name in enumerate(tables)]
+        table = self.session.fetch_subquery(
+            f"SELECT {column_list}, ROW_NUMBER() OVER (ORDER BY part, {LINE}) AS {LINE} FROM "
+            f"({' UNION ALL '.join(texts)})"
         ).sort_by(LINE)
-        outputs = [(name, make_answer_column(own)) for (name, _), own in zip(parts[0].shown, names, strict=True)]
+        outputs = [
+            (name, make_answer_column(own)) for (name, _), own in zip(parts[0].output_columns, names, strict=True)
+        ]
         order = union.args.get("order")
-        ordered = [_find_union_column(item, outputs) for item in (order.expressions if order is not None else ())]
+        order_trees = [_find_union_column(item, outputs) for item in (order.expressions if order is not None else ())]
         return finish_select(
-            self.bench,
-            self.bench.check_row_count(EstimateRows(table, estimated)),
-            Ending(tuple(outputs), order=tuple(ordered), limit=allowed_sql.limit_of(union)),
+            self.context,
+            self.context.check_row_count(EstimateRows(table, estimated)),
+            Ending(tuple(outputs), order=tuple(order_trees), limit=allowed_sql.write_limit(union)),
         )
 
-    def _aligned(self, part: Result, parts: list[Result], names: list[str]) -> EstimateRows:
+    def _align_part(self, part: Result, parts: list[Result], names: list[str]) -> EstimateRows:
         """The rows of a part, in which a column holds estimates if it does in any part."""
         rows = EstimateRows(pa.table({LINE: part.rows.table.column(LINE)}))
         for at, name in enumerate(names):
-            column = part.shown[at][1]
+            column = part.output_columns[at][1]
             values = part.rows.table.column(column)
-            if column in part.rows.estimated:
+            if column in part.rows.estimate_columns:
                 numbers = part.rows.table.column(name_formula_column(column)).to_pylist()
-                rows = self.bench.with_formulas(rows, {name: self.bench.formulas(numbers)})
-            elif any(item.shown[at][1] in item.rows.estimated for item in parts):
-                if field_type(values.type) not in ("integer", "number") and not pa.types.is_null(values.type):
+                rows = self.context.append_formulas(rows, {name: self.context.get_formulas(numbers)})
+            elif any(item.output_columns[at][1] in item.rows.estimate_columns for item in parts):
+                if find_field_type(values.type) not in ("integer", "number") and not pa.types.is_null(values.type):
                     raise QueryError("the parts of a UNION ALL must have numbers in the same columns.")
                 formulas = [None if item is None else Number(float(item)) for item in values.to_pylist()]
-                rows = self.bench.with_formulas(rows, {name: formulas})
+                rows = self.context.append_formulas(rows, {name: formulas})
             else:
-                rows = self.bench.with_plain(rows, {name: values})
+                rows = self.context.append_values(rows, {name: values})
         return rows
 
 
@@ -336,7 +354,7 @@ def _find_union_column(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
     scope = Scope()
     scope.add("union", {name: tree.name for name, tree in outputs})
     allowed_sql.check(ordered.this, allowed_sql.EXPRESSIONS)
-    return replace_ordered_tree(ordered, scope.resolved(ordered.this))
+    return replace_ordered_tree(ordered, scope.resolve(ordered.this))
 
 
 def _unwrap_query(tree: Tree) -> Tree:

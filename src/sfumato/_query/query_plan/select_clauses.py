@@ -17,14 +17,14 @@ from sfumato._query.query_plan.select_steps import Ending
 from sfumato.errors import QueryError
 
 
-class OverRows(Protocol):
+class RowRewriter(Protocol):
     """Knows what the columns of a SELECT are, and puts our names for them into expressions."""
 
     def has_column(self, name: str) -> bool:
         """Whether there is a column of a name, in small letters."""
         ...
 
-    def over_rows(self, tree: Tree) -> Tree:
+    def rewrite(self, tree: Tree) -> Tree:
         """An expression over the names that we gave to columns of rows."""
         ...
 
@@ -34,16 +34,16 @@ class Clauses:
     """The parts of one SELECT; subqueries within them were already put in by `prepared`."""
 
     select: exp.Select
-    prepared: Callable[[Tree], Tree]
-    room: SizeBudget
+    prepare: Callable[[Tree], Tree]
+    size_budget: SizeBudget
     scope: Scope | None = None
     """What * stands for; None where it can stand for nothing."""
     outputs: list[tuple[str, Tree]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outputs = [(name, self.prepared(tree)) for name, tree in self._listed()]
+        self.outputs = [(name, self.prepare(tree)) for name, tree in self._iter_outputs()]
 
-    def _listed(self) -> Iterator[tuple[str, Tree]]:
+    def _iter_outputs(self) -> Iterator[tuple[str, Tree]]:
         names = make_output_names(self.select.expressions)
         for name, item in zip(names, self.select.expressions, strict=True):
             star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
@@ -53,48 +53,54 @@ class Clauses:
                 without = frozenset(
                     item.name.lower() for item in star.args.get("except_") or star.args.get("except") or ()
                 )
-                yield from self.scope.star(item.table if isinstance(item, exp.Column) else "", without)
+                yield from self.scope.expand_star(item.table if isinstance(item, exp.Column) else "", without)
             else:
                 yield name, item.unalias()
 
     @property
     def having(self) -> Tree | None:
         """HAVING, or nothing."""
-        return self._condition("having")
+        return self._read_condition("having")
 
-    def _condition(self, name: str) -> Tree | None:
+    def _read_condition(self, name: str) -> Tree | None:
         clause = self.select.args.get(name)
-        return None if clause is None else self.prepared(clause.this)
+        return None if clause is None else self.prepare(clause.this)
 
-    def block(self, over: OverRows) -> Ending:
+    def read_ending(self, rewriter: RowRewriter) -> Ending:
         """Everything over the names that we gave to columns of rows."""
         aliases: dict[str, Tree] = {}
         outputs: list[tuple[str, Tree]] = []
         for name, tree in self.outputs:
-            meant = replace_aliases(tree, aliases, over.has_column, self.room)
-            outputs.append((name, over.over_rows(meant)))
-            column = allowed_sql.unwrap(meant)
+            expanded_tree = replace_aliases(tree, aliases, rewriter.has_column, self.size_budget)
+            outputs.append((name, rewriter.rewrite(expanded_tree)))
+            column = allowed_sql.unwrap(expanded_tree)
             if not isinstance(column, exp.Column) or column.table or column.name.lower() != name.lower():
-                aliases.setdefault(name.lower(), meant)
+                aliases.setdefault(name.lower(), expanded_tree)
 
         def read(tree: Tree | None) -> Tree | None:
-            return None if tree is None else over.over_rows(replace_aliases(tree, aliases, _is_never_column, self.room))
+            return (
+                None
+                if tree is None
+                else rewriter.rewrite(replace_aliases(tree, aliases, _is_never_column, self.size_budget))
+            )
 
-        having, qualify = read(self.having), read(self._condition("qualify"))
+        having, qualify = read(self.having), read(self._read_condition("qualify"))
         order = self.select.args.get("order")
-        ordered = tuple(
+        order_trees = tuple(
             ordered_tree
             for order_item in (order.expressions if order is not None else ())
-            for ordered_tree in self._ordered(order_item, outputs, read)
+            for ordered_tree in self._read_order(order_item, outputs, read)
         )
         distinct = self.select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise QueryError(
                 "DISTINCT ON cannot be answered with a protected column; use QUALIFY ROW_NUMBER() OVER (...) = 1."
             )
-        return Ending(tuple(outputs), having, qualify, ordered, allowed_sql.limit_of(self.select), bool(distinct))
+        return Ending(
+            tuple(outputs), having, qualify, order_trees, allowed_sql.write_limit(self.select), bool(distinct)
+        )
 
-    def _ordered(
+    def _read_order(
         self, ordered: Tree, outputs: list[tuple[str, Tree]], read: Callable[[Tree | None], Tree | None]
     ) -> Iterator[Tree]:
         node = allowed_sql.unwrap(ordered.this)
@@ -103,7 +109,7 @@ class Clauses:
         elif isinstance(node, exp.Literal) and node.is_int:
             yield replace_ordered_tree(ordered, replace_output_number(node, outputs))
         else:
-            tree = read(self.prepared(ordered.this))
+            tree = read(self.prepare(ordered.this))
             if tree is not None:
                 yield replace_ordered_tree(ordered, tree)
 

@@ -1,6 +1,6 @@
 """The report about a release: ten sections that an officer files. Private."""
 
-from sfumato._report.audit_report.audit_page import report_page
+from sfumato._report.audit_report.audit_page import make_audit_page
 from sfumato._report.audit_report.summary_section import list_five_numbers
 
-__all__ = ["list_five_numbers", "report_page"]
+__all__ = ["list_five_numbers", "make_audit_page"]

@@ -11,70 +11,74 @@ from importlib.metadata import version
 
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.stated_context import NOT_STATED
-from sfumato._figures.number_format import NOT_TOLD
+from sfumato._figures.number_format import NOT_AVAILABLE
 from sfumato._report.audit_report.risk_sections import (
     render_inference,
     render_intruder_test,
     render_linkability,
     render_singling_out,
 )
-from sfumato._report.audit_report.shared_sections import STATED
+from sfumato._report.audit_report.shared_sections import STATED_CAPTION
 from sfumato._report.audit_report.summary_section import render_summary
 from sfumato._report.audit_report.utility_section import render_utility
-from sfumato._report.certificate import UNCHECKED, design_words, digest_in_parts, list_column_roles, list_uncovered
+from sfumato._report.certificate import UNCHECKED, format_digest, list_column_roles, list_design_facts, list_uncovered
 from sfumato._report.html_page import MOST_ROWS, Page, Section, render_facts, render_list, render_table, shorten_name
 from sfumato._request.schema import NullPolicy
 
 TITLE = "Evidence about a release"
-MISSING: Mapping[str, str] = {
+NULL_TEXTS: Mapping[str, str] = {
     NullPolicy.VALUE: "counted as a value of their own, where what is protected is missing",
     NullPolicy.ERROR: "there are none in what is protected",
     NullPolicy.DROP: "records without a value of what is protected are left out",
 }
 
 
-def report_page(dossier: Dossier) -> Page:
+def make_audit_page(dossier: Dossier) -> Page:
     """All ten sections."""
     sections = [
         Section("0. Summary", render_summary(dossier), is_sheet=True),
-        Section("1. Setting", _render_setting(dossier), starts_page=True),
+        Section("1. Setting", _render_setting(dossier), has_page_break=True),
         Section("2. Columns", _render_columns(dossier)),
         Section("3. Singling out", render_singling_out(dossier)),
         Section("4. Linkability", render_linkability(dossier)),
-        Section("5. Inference", render_inference(dossier), starts_page=True),
+        Section("5. Inference", render_inference(dossier), has_page_break=True),
         Section("6. Motivated intruder", render_intruder_test(dossier)),
-        Section("7. Utility", render_utility(dossier), starts_page=True),
+        Section("7. Utility", render_utility(dossier), has_page_break=True),
         Section("8. How it was made", _render_design(dossier)),
         Section("9. Limits", _render_limits(dossier)),
     ]
     name = dossier.manifest.sensitive_name
     ending = (
-        f"Made with sfumato {version('sfumato')} on {dossier.on.isoformat()}, from the release and the table it was "
-        f"made from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the output of audit --json."
+        f"Made with sfumato {version('sfumato')} on {dossier.report_date.isoformat()}, from the release and the table "
+        f"it was made from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the output of audit --json."
     )
     return Page(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
 
 
 def _render_setting(dossier: Dossier) -> str:
-    return render_facts(STATED, dossier.context.entries("setting"))
+    return render_facts(STATED_CAPTION, dossier.context.list_entries("setting"))
 
 
 def _render_columns(dossier: Dossier) -> str:
-    manifest, needed = dossier.manifest, dossier.context.needed
+    manifest, column_reasons = dossier.manifest, dossier.context.column_reasons
     rows = [
-        (shorten_name(name), kind, role, needed.get(name, NOT_STATED))
+        (shorten_name(name), kind, role, column_reasons.get(name, NOT_STATED))
         for name, kind, role in list_column_roles(manifest)
     ]
-    rows += [(shorten_name(name), "", "left out", "") for name in dossier.dropped]
+    rows += [(shorten_name(name), "", "left out", "") for name in dossier.dropped_columns]
     origin = "declared by the publisher" if manifest.is_declared else "taken from the table, so it tells which occur"
     checks = {check.name: check.detail for check in dossier.verification.checks}
-    left = NOT_TOLD if dossier.left_out is None else f"{dossier.left_out:,} rows of the table were not published"
+    dropped_text = (
+        NOT_AVAILABLE
+        if dossier.dropped_rows is None
+        else f"{dossier.dropped_rows:,} rows of the table were not published"
+    )
     fact_rows = [
-        ("records", f"{dossier.release.rows:,} published; {left}"),
-        ("missing values", MISSING.get(manifest.nulls, manifest.nulls)),
+        ("records", f"{dossier.release.rows:,} published; {dropped_text}"),
+        ("missing values", NULL_TEXTS.get(manifest.nulls, manifest.nulls)),
         ("list of values", f"{len(manifest.domain):,} values, {origin}"),
-        ("persons", checks.get("persons", NOT_TOLD)),
-        ("accepted", checks.get("accepted", NOT_TOLD)),
+        ("persons", checks.get("persons", NOT_AVAILABLE)),
+        ("accepted", checks.get("accepted", NOT_AVAILABLE)),
     ]
     return render_table(
         "Each column, and what became of it", ("column", "type", "technique", "why it is needed"), rows
@@ -84,28 +88,37 @@ def _render_columns(dossier: Dossier) -> str:
 def _render_design(dossier: Dossier) -> str:
     manifest = dossier.manifest
     request_text = ", ".join(
-        f"{key} {value}" for key, value in (dossier.asked or {}).items() if value is not None and key != "schema"
+        f"{key} {value}"
+        for key, value in (dossier.remembered_request or {}).items()
+        if value is not None and key != "schema"
     )
     fact_rows = [
         ("mechanism", manifest.mechanism_name),
-        *design_words(manifest),
+        *list_design_facts(manifest),
         ("software", f"release by sfumato {manifest.software}, report by {version('sfumato')}"),
-        ("digest", digest_in_parts(dossier.digest)),
+        ("digest", format_digest(dossier.digest)),
         ("request", request_text or "the plan file was not given, which remembers it"),
-        ("key", "the plan file told whose record is whose" if dossier.asked is not None else "no plan file was given"),
+        (
+            "key",
+            "the plan file told whose record is whose"
+            if dossier.remembered_request is not None
+            else "no plan file was given",
+        ),
         ("seed", "secret" if dossier.seed is None else str(dossier.seed)),
         ("command", dossier.command or NOT_STATED),
     ]
-    rows = [(check.name, "passed" if check.passed else "FAILED", check.detail) for check in dossier.verification.checks]
+    rows = [
+        (check.name, "passed" if check.has_passed else "FAILED", check.detail) for check in dossier.verification.checks
+    ]
     return render_facts("The design, exactly as it is published", fact_rows) + render_table(
         "Verification", ("check", "result", "what was seen"), rows
     )
 
 
 def _render_limits(dossier: Dossier) -> str:
-    measured = [
+    attack_limits = [
         "Attackers are those that are named; somebody who knows more may guess more. What they find holds for this "
         "release, and for the people who were looked at.",
         UNCHECKED[1],
     ]
-    return render_list([*list_uncovered(dossier.manifest), *measured])
+    return render_list([*list_uncovered(dossier.manifest), *attack_limits])

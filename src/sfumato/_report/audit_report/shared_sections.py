@@ -6,22 +6,22 @@ import math
 
 from sfumato._evidence.audit_dossier import Dossier
 from sfumato._evidence.stated_context import SECTIONS
-from sfumato._figures.number_format import NOT_TOLD
+from sfumato._figures.number_format import NOT_AVAILABLE
 from sfumato._report.html_page import render_facts
 
 ARROW = " \u2192 "
-STATED = "Stated by a person, not checked"
+STATED_CAPTION = "Stated by a person, not checked"
 
 
 def render_statement(dossier: Dossier, *keys: str) -> str:
     """What a person says to a section, or that nobody did."""
-    pairs = [(SECTIONS["judgement"][key], dossier.context.entry("judgement", key)) for key in keys]
-    return render_facts(STATED, pairs)
+    pairs = [(SECTIONS["judgement"][key], dossier.context.get_entry("judgement", key)) for key in keys]
+    return render_facts(STATED_CAPTION, pairs)
 
 
 def describe_odds(dossier: Dossier) -> str:
     """The largest factor of odds, in words."""
-    factors = [factor for factor in dossier.audit.odds.values() if factor is not None]
+    factors = [factor for factor in dossier.audit.odds_factors.values() if factor is not None]
     if not factors:
-        return NOT_TOLD
+        return NOT_AVAILABLE
     return "none, some values are ruled out" if math.isinf(max(factors)) else f"{max(factors):.4g}"

@@ -14,7 +14,7 @@ from sfumato._figures.number_format import format_exact_percent, format_quantity
 from sfumato._figures.svg import element
 from sfumato._query.design_errors import predict_errors
 from sfumato._report.audit_report.shared_sections import render_statement
-from sfumato._report.certificate import OF, make_error_curves
+from sfumato._report.certificate import CURVE_PREFIX, make_error_curves
 from sfumato._report.html_page import NOTHING, render_figure, render_paragraph, render_table, render_text, shorten_name
 
 MOST_QUESTIONS = 20
@@ -23,22 +23,22 @@ MOST_QUESTIONS = 20
 
 def render_utility(dossier: Dossier) -> str:
     """Errors as foreseen and as seen, and the holder's own questions."""
-    useful, parts = dossier.utility, list[str]()
+    utility, parts = dossier.utility, list[str]()
     if curves := make_error_curves(predict_errors(dossier.release)):
-        parts.append(render_figure(partial(draw_error_by_count, curves, of=OF)))
-    if useful.known:
-        parts.append(render_figure(partial(draw_against_truth, useful.answers)))
+        parts.append(render_figure(partial(draw_error_by_count, curves, name_prefix=CURVE_PREFIX)))
+    if utility.known_answers:
+        parts.append(render_figure(partial(draw_against_truth, utility.answers)))
         rows = [
             (
                 f"below {format_quantity(size_class.high)}"
                 if not size_class.low
                 else f"{format_quantity(size_class.low)} to {format_quantity(size_class.high)}",
                 f"{len(size_class.answers):,}",
-                format_quantity(_root_mean_square([one.standard_error for one in size_class.answers])),
-                format_quantity(_root_mean_square([one.estimate - one.truth for one in size_class.answers])),
-                format_exact_percent(size_class.held),
+                format_quantity(_root_mean_square([answer.standard_error for answer in size_class.answers])),
+                format_quantity(_root_mean_square([answer.estimate - answer.truth for answer in size_class.answers])),
+                format_exact_percent(size_class.coverage),
             )
-            for size_class in split_by_size(useful.known)
+            for size_class in split_by_size(utility.known_answers)
         ]
         headings = ("true count", "questions", "predicted error", "observed error", "95% intervals that hold")
         caption = "Counts drawn at random: conditions as records have them, on up to three public columns"
@@ -52,14 +52,18 @@ def render_utility(dossier: Dossier) -> str:
         )
     else:
         parts.append(
-            render_paragraph(f"No count was compared with the truth: {useful.why_not or 'none could be asked.'}")
+            render_paragraph(
+                f"No count was compared with the truth: {utility.failure_reason or 'none could be asked.'}"
+            )
         )
-    if dossier.own:
+    if dossier.own_answers:
         parts.append(element("h3", "The holder's own questions"))
-        parts += map(_render_own_answer, dossier.own[:MOST_QUESTIONS])
-        if len(dossier.own) > MOST_QUESTIONS:
+        parts += map(_render_own_answer, dossier.own_answers[:MOST_QUESTIONS])
+        if len(dossier.own_answers) > MOST_QUESTIONS:
             parts.append(
-                render_paragraph(f"{len(dossier.own) - MOST_QUESTIONS:,} more are in the output of --json.", "quiet")
+                render_paragraph(
+                    f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more are in the output of --json.", "quiet"
+                )
             )
     return "".join([*parts, render_statement(dossier, "fit_for_purpose")])
 
@@ -70,13 +74,13 @@ def _root_mean_square(numbers: Sequence[float]) -> float:
 
 def _render_own_answer(answer: OwnAnswer) -> str:
     question = element("p", element("code", render_text(answer.sql)))
-    if answer.why_not and not answer.rows:
-        return question + render_paragraph(f"Not answered: {answer.why_not}")
+    if answer.failure_reason and not answer.rows:
+        return question + render_paragraph(f"Not answered: {answer.failure_reason}")
     rows = [
         (
             shorten_name(answer_row.label) or "all",
-            answer_row.words,
-            answer_row.ends,
+            answer_row.value_text,
+            answer_row.interval_text,
             format_quantity(truth),
             _format_coverage(answer_row.low, answer_row.high, truth),
         )
@@ -92,7 +96,11 @@ def _render_own_answer(answer: OwnAnswer) -> str:
         question
         + answer_table
         + picture
-        + (render_paragraph(answer.why_not[:1].upper() + answer.why_not[1:], "quiet") if answer.why_not else "")
+        + (
+            render_paragraph(answer.failure_reason[:1].upper() + answer.failure_reason[1:], "quiet")
+            if answer.failure_reason
+            else ""
+        )
     )
 
 

@@ -4,6 +4,6 @@ It is made from a release alone, and holds nothing that the release does not hol
 method to say (its `twin`); this page only selects records and shows what is found.
 """
 
-from sfumato._report.question_page.page_file import AskPage, ask_page
+from sfumato._report.question_page.page_file import QuestionPage, make_question_page
 
-__all__ = ["AskPage", "ask_page"]
+__all__ = ["QuestionPage", "make_question_page"]

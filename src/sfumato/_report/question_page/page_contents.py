@@ -16,7 +16,7 @@ from sfumato._query.release import Release
 from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato._records.tally import COUNT, Scan
 from sfumato._release.manifest import Manifest
-from sfumato._report.question_page.page_columns import Offered, describe_public_column, unify_nan
+from sfumato._report.question_page.page_columns import QuestionColumn, describe_public_column, unify_nan
 from sfumato._report.question_page.page_packing import make_bit_maps, pack_arrays
 from sfumato.errors import QueryError
 
@@ -32,23 +32,25 @@ Progress = Callable[[int, int], None]
 class PageContents:
     """The public columns that can be asked about, and the arrays behind them."""
 
-    columns: Sequence[Offered]
+    columns: Sequence[QuestionColumn]
     arrays: dict[str, npt.NDArray[Any]]
-    about: dict[str, Any] = field(default_factory=dict)
+    script_settings: dict[str, Any] = field(default_factory=dict)
     """What else the script must know."""
-    left_out: Sequence[str] = ()
+    omitted_columns: Sequence[str] = ()
     """Public columns that cannot be asked about."""
 
 
 def pack_records(release: Release) -> PageContents:
     """All records, in the order of the release: a code for each public column, and what each shows."""
-    manifest, shown = release.manifest, []
-    read, paths = manifest.shown.reader(manifest.naming), manifest.paths(release.folder)
-    codes: list[list[npt.NDArray[Any]]] = [[] for _ in manifest.public]
-    codes_by_value: list[dict[Any, int]] = [{} for _ in manifest.public]
-    for batch in read_batches(paths, read_record_schema(paths, manifest), [*manifest.public, *manifest.shown_names]):
-        shown.append(read(batch))
-        for number, name in enumerate(manifest.public):
+    manifest, published_blocks = release.manifest, []
+    read, paths = manifest.encoding.make_reader(manifest.naming), manifest.list_data_paths(release.folder)
+    codes: list[list[npt.NDArray[Any]]] = [[] for _ in manifest.public_columns]
+    codes_by_value: list[dict[Any, int]] = [{} for _ in manifest.public_columns]
+    for batch in read_batches(
+        paths, read_record_schema(paths, manifest), [*manifest.public_columns, *manifest.protected_columns]
+    ):
+        published_blocks.append(read(batch))
+        for number, name in enumerate(manifest.public_columns):
             column = batch.column(name)
             encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
             values = [*map(unify_nan, encoded.dictionary.to_pylist()), None]
@@ -58,77 +60,77 @@ def pack_records(release: Release) -> PageContents:
             codes[number].append(numbers[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
     columns, arrays = [], {}
     for number, column_codes in enumerate(codes):
-        old = np.concatenate(column_codes) if column_codes else np.zeros(0, dtype=np.int64)
-        present = set(np.unique(old).tolist())
+        first_codes = np.concatenate(column_codes) if column_codes else np.zeros(0, dtype=np.int64)
+        present = set(np.unique(first_codes).tolist())
         column = describe_public_column(
             manifest, number, [value for value, place in codes_by_value[number].items() if place in present]
         )
-        new = np.zeros(max(len(codes_by_value[number]), 1), dtype=np.int64)
+        sorted_codes = np.zeros(max(len(codes_by_value[number]), 1), dtype=np.int64)
         for value, place in column.places.items():
-            new[codes_by_value[number][value]] = place
+            sorted_codes[codes_by_value[number][value]] = place
         columns.append(column)
-        arrays[column.id] = new[old]
-    whole = np.concatenate(shown) if shown else np.zeros(0, dtype=np.int64)
-    is_set = whole.ndim > 1
-    arrays["shown"] = make_bit_maps(whole) if is_set else whole
+        arrays[column.id] = sorted_codes[first_codes]
+    published_values = np.concatenate(published_blocks) if published_blocks else np.zeros(0, dtype=np.int64)
+    is_set = published_values.ndim > 1
+    arrays["shown"] = make_bit_maps(published_values) if is_set else published_values
     return PageContents(columns, arrays, {"is_set": is_set})
 
 
 def count_column_pairs(
-    manifest: Manifest, session: Session, width: int, largest: int, progress: Progress
+    manifest: Manifest, session: Session, width: int, byte_limit: int, progress: Progress
 ) -> PageContents:
     """What the records of each pair of public columns show, of so many things; as many pairs as have room."""
-    columns, left_out = [], []
-    for number, name in enumerate(manifest.public):
-        distinct_values = session.table(
+    columns, omitted_columns = [], []
+    for number, name in enumerate(manifest.public_columns):
+        distinct_values = session.fetch_table(
             f"SELECT DISTINCT {quote_name(name)} FROM {RECORDS} LIMIT {MOST_VALUES + 1}"
         ).column(0)
         if len(distinct_values) > MOST_VALUES:
-            left_out.append(name)
+            omitted_columns.append(name)
         else:
             columns.append(describe_public_column(manifest, number, distinct_values.to_pylist()))
-    wanted = [*itertools.combinations(columns, 2), *((item,) for item in columns), ()]
+    column_sets = [*itertools.combinations(columns, 2), *((item,) for item in columns), ()]
     tables: list[list[str]] = []
     arrays: dict[str, npt.NDArray[Any]] = {}
     covered: set[str] = set()
-    room = largest
-    for done, chosen in enumerate(wanted):
-        progress(done, len(wanted))
-        if len(chosen) < 2 and tables and covered >= {item.id for item in chosen}:  # noqa: PLR2004 - no pair
+    room = byte_limit
+    for done, column_set in enumerate(column_sets):
+        progress(done, len(column_sets))
+        if len(column_set) < 2 and tables and covered >= {item.id for item in column_set}:  # noqa: PLR2004 - no pair
             continue
-        counted = _count_combinations(manifest, session, chosen, width)
-        size = 0 if counted is None else len(pack_arrays(counted)[0])
-        if counted is None or size > room:
+        count_arrays = _count_combinations(manifest, session, column_set, width)
+        size = 0 if count_arrays is None else len(pack_arrays(count_arrays)[0])
+        if count_arrays is None or size > room:
             continue
         room -= size
-        arrays |= {f"table{len(tables)}_{name}": array for name, array in counted.items()}
-        tables.append([item.id for item in chosen])
-        covered |= {item.id for item in chosen}
-    progress(len(wanted), len(wanted))
-    left_out += [item.name for item in columns if item.id not in covered]
+        arrays |= {f"table{len(tables)}_{name}": array for name, array in count_arrays.items()}
+        tables.append([item.id for item in column_set])
+        covered |= {item.id for item in column_set}
+    progress(len(column_sets), len(column_sets))
+    omitted_columns += [item.name for item in columns if item.id not in covered]
     covered_columns = [item for item in columns if item.id in covered]
     if not tables:
         raise QueryError(
             "this release is too large for such a page, even as counts; allow more with --megabytes, or ask it with "
             "sfumato query."
         )
-    return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, left_out)
+    return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, omitted_columns)
 
 
 def _count_combinations(
-    manifest: Manifest, session: Session, chosen: Sequence[Offered], width: int
+    manifest: Manifest, session: Session, columns: Sequence[QuestionColumn], width: int
 ) -> dict[str, npt.NDArray[Any]] | None:
     """The cells of some columns: the codes of each, its records, and what they show; None where there are too many."""
-    names = ", ".join(quote_name(column.name) for column in chosen) or "1"
-    ((cells,),) = session.rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
+    names = ", ".join(quote_name(column.name) for column in columns) or "1"
+    ((cells,),) = session.fetch_rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
     if cells * width > MOST_NUMBERS:
         return None
-    groups = tuple(f"{quote_name(TABLE)}.{quote_name(column.name)}" for column in chosen)
-    scan_result = manifest.shown.scanned(session, Scan(groups=groups), manifest.naming)
+    groups = tuple(f"{quote_name(TABLE)}.{quote_name(column.name)}" for column in columns)
+    scan_result = manifest.encoding.tally_groups(session, Scan(groups=groups), manifest.naming)
     tallies = [measured[COUNT] for measured in scan_result.values()]
     arrays: dict[str, npt.NDArray[Any]] = {
         column.id: np.array([column.places[unify_nan(key[at])] for key in scan_result], dtype=np.int64)  # type: ignore[arg-type]
-        for at, column in enumerate(chosen)
+        for at, column in enumerate(columns)
     }
     arrays["rows"] = np.array([int(tally.rows[0]) for tally in tallies])
     arrays["counts"] = np.concatenate([tally.counts for tally in tallies])

@@ -24,8 +24,8 @@ def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[str, dict[str, 
     for name, array in arrays.items():
         plain = np.ascontiguousarray(array, dtype=_choose_number_type(array)).ravel()
         places[name] = (plain.dtype.str[1:], start, len(plain))
-        written = plain.tobytes()
-        parts.append(written + b"\0" * (-len(written) % ALIGNMENT))
+        array_bytes = plain.tobytes()
+        parts.append(array_bytes + b"\0" * (-len(array_bytes) % ALIGNMENT))
         start += len(parts[-1])
     return base64.b64encode(zlib.compress(b"".join(parts), 9)).decode("ascii"), places
 

@@ -16,7 +16,7 @@ NORMAL_95 = 1.959963984540054
 ROUNDING = 1e-9
 """A belief above a limit by no more than this is a matter of floating-point numbers."""
 
-EXPOSURE_WORDS = (
+EXPOSURE_EXPLANATION = (
     "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
     "each number is without the release -> with it, over the {:,} records that were looked at. Clearly beyond the "
     "request is a true value that is believed more than was asked for by over a tenth of the odds, also where it was "
@@ -27,22 +27,22 @@ EXPOSURE_WORDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class BeliefSummary:
     """What is believed of the true values of all persons looked at."""
 
-    right: float
+    success: float
     """For which share of the records the likeliest value is the true one."""
     interval: tuple[float, float]
     """A 95% interval of it, if the records looked at stand for others."""
-    mean: float
+    mean_belief: float
     """How much the true value is believed on average."""
-    worst: float
+    worst_belief: float
     """How much the true value of the most exposed record is believed."""
-    above: float
+    share_above: float
     """For which share of the records the true value is believed beyond what the request allows for it."""
-    well_above: float
+    share_well_above: float
     """The same by more than a tenth of the odds: a column that hardly tells lifts every other record a little."""
-    expected: float = math.nan
+    expected_success: float = math.nan
     """Which share the attacker expects to be right, by how much the likeliest values are believed."""
     deviation: float = math.nan
     """The standard deviation of what is right about what is expected, if beliefs are those of the law."""
@@ -50,18 +50,18 @@ class Belief:
     @property
     def surprise(self) -> float:
         """By how many standard deviations more is right than was expected: what is shown tells more than its law."""
-        return (self.right - self.expected) / max(self.deviation, ROUNDING)
+        return (self.success - self.expected_success) / max(self.deviation, ROUNDING)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {
-            "right": self.right,
+            "right": self.success,
             "right_low": self.interval[0],
             "right_high": self.interval[1],
-            "mean_belief": self.mean,
-            "worst_belief": self.worst,
-            "above": self.above,
-            "well_above": self.well_above,
+            "mean_belief": self.mean_belief,
+            "worst_belief": self.worst_belief,
+            "above": self.share_above,
+            "well_above": self.share_well_above,
         }
 
 
@@ -69,45 +69,45 @@ class Belief:
 class Attack:
     """One attacker: who it is, what it was told, and what it believes of a protected column."""
 
-    who: str
+    scenario: str
     """What kind of attacker: somebody who knows the `frequencies`, `one column` of a person, or `all columns`; ..."""
-    told: tuple[str, ...]
+    known_columns: tuple[str, ...]
     """The public columns that are known of each person."""
-    about: str
+    protected_column: str
     """The protected column."""
     records: int
     """How many records were looked at."""
-    without: Belief
+    without_release: BeliefSummary
     """By the columns alone."""
-    with_release: Belief | None
+    with_release: BeliefSummary | None
     """With what the release shows of the person; None where its law is not known."""
-    words: str = ""
+    label: str = ""
     """What it knows, where that is not the columns alone."""
-    control: Belief | None = None
+    control: BeliefSummary | None = None
     """The same attacker about people of whom the release has no record: what it teaches in general."""
     seed: int | None = None
     """The number that what records show was drawn by; None where a secret key drew it."""
 
     @property
-    def knows(self) -> str:
+    def knowledge(self) -> str:
         """What it knows, so that `somebody who knows ...` can be said."""
-        return self.words or describe_known_columns(self.told)
+        return self.label or describe_known_columns(self.known_columns)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         more: dict[str, Any] = {}
-        if self.words:
-            more["knows"] = self.words
+        if self.label:
+            more["knows"] = self.label
         if self.control is not None:
             more["control"] = self.control.to_json()
         if self.seed is not None:
             more["seed"] = self.seed
         return {
-            "who": self.who,
-            "told": list(self.told),
-            "about": self.about,
+            "who": self.scenario,
+            "told": list(self.known_columns),
+            "about": self.protected_column,
             "records": self.records,
-            "without": self.without.to_json(),
+            "without": self.without_release.to_json(),
             "with_release": None if self.with_release is None else self.with_release.to_json(),
             **more,
         }
@@ -118,38 +118,38 @@ class BeliefSum:
 
     def __init__(self, limits: Floats) -> None:
         self.limits = limits * (1 + ROUNDING)
-        self.well_beyond = WELL_ABOVE * limits / (1 - limits + WELL_ABOVE * limits)
-        self.records = self.above = self.well_above = 0
-        self.right = self.total = self.worst = self.expected = self.variance = 0.0
+        self.clear_limits = WELL_ABOVE * limits / (1 - limits + WELL_ABOVE * limits)
+        self.records = self.count_above = self.count_well_above = 0
+        self.right_guesses = self.total = self.worst = self.expected = self.variance = 0.0
 
-    def add(self, beliefs: Floats, held: Codes) -> None:
+    def add(self, beliefs: Floats, true_codes: Codes) -> None:
         """Add what is believed of some records, and what they hold; of equally likely values one is guessed."""
-        own, most = beliefs[np.arange(len(held)), held], beliefs.max(axis=1, keepdims=True)
-        is_likeliest = beliefs >= most * (1 - ROUNDING)
-        guessed = is_likeliest[np.arange(len(held)), held] / is_likeliest.sum(axis=1)
-        self.records += len(held)
-        self.right += float(guessed.sum())
-        self.total += float(own.sum())
-        self.expected += float(most.sum())
-        self.variance += float((most * (1 - most)).sum())
-        self.worst = max(self.worst, float(own.max(initial=0.0)))
-        self.above += int((own > self.limits.take(held)).sum())
-        self.well_above += int((own > self.well_beyond.take(held)).sum())
+        true_beliefs, top_beliefs = beliefs[np.arange(len(true_codes)), true_codes], beliefs.max(axis=1, keepdims=True)
+        is_likeliest = beliefs >= top_beliefs * (1 - ROUNDING)
+        guess_shares = is_likeliest[np.arange(len(true_codes)), true_codes] / is_likeliest.sum(axis=1)
+        self.records += len(true_codes)
+        self.right_guesses += float(guess_shares.sum())
+        self.total += float(true_beliefs.sum())
+        self.expected += float(top_beliefs.sum())
+        self.variance += float((top_beliefs * (1 - top_beliefs)).sum())
+        self.worst = max(self.worst, float(true_beliefs.max(initial=0.0)))
+        self.count_above += int((true_beliefs > self.limits.take(true_codes)).sum())
+        self.count_well_above += int((true_beliefs > self.clear_limits.take(true_codes)).sum())
 
-    def result(self) -> Belief:
+    def summarize(self) -> BeliefSummary:
         """All of it."""
-        many = max(self.records, 1)
-        right = self.right / many
-        above, well_above = self.above / many, self.well_above / many
-        return Belief(
-            right,
-            compute_wilson_interval(right, many),
-            self.total / many,
+        record_count = max(self.records, 1)
+        success = self.right_guesses / record_count
+        share_above, share_well_above = self.count_above / record_count, self.count_well_above / record_count
+        return BeliefSummary(
+            success,
+            compute_wilson_interval(success, record_count),
+            self.total / record_count,
             self.worst,
-            above,
-            well_above,
-            self.expected / many,
-            math.sqrt(max(self.variance, 0.0)) / many,
+            share_above,
+            share_well_above,
+            self.expected / record_count,
+            math.sqrt(max(self.variance, 0.0)) / record_count,
         )
 
 

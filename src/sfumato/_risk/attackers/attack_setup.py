@@ -14,9 +14,9 @@ import numpy as np
 
 from sfumato._core.arrays import Codes, Floats, Places
 from sfumato._core.random_draws import Draws
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
-from sfumato._records.column_codes import Sensitive
+from sfumato._records.column_codes import SensitiveColumns
 from sfumato._risk.attackers.group_posteriors import condition_on_groups
 from sfumato._risk.attackers.planned_exposure import SMALLEST, Target, compute_value_likelihoods, draw_published_values
 from sfumato.errors import SpecError
@@ -29,51 +29,55 @@ class AttackSetup:
     """One protected column, what is published of it, and who is attacked."""
 
     target: Target
-    likely: Callable[[Places], Floats | None] = field(repr=False)
+    compute_likelihoods: Callable[[Places], Floats | None] = field(repr=False)
     """How likely some records show what they do from each value, up to a factor of the record; None if not known."""
     rows: Places = field(repr=False)
     """The records that are attacked; whole groups, where there are groups."""
     groups: Codes | None = field(default=None, repr=False)
     """The group of each record, where it is published which values each group has, and all records are here."""
-    draws: Draws = field(default_factory=Draws.secret, repr=False)
+    draws: Draws = field(default_factory=Draws.from_fresh_key, repr=False)
     """By which an attacker's luck is drawn, such as whom of the others it knows."""
     seed: int | None = None
     """The number behind these draws; None where they are secret."""
 
-    def after(self, beliefs: Floats, rows: Places) -> Floats | None:
+    def update_beliefs(self, beliefs: Floats, rows: Places) -> Floats | None:
         """What is believed of some records with what the release shows of them, by Bayes' rule."""
         if self.groups is not None:
-            return condition_on_groups(beliefs, self.groups[rows], self.target.held[rows])
-        shown_of = self.likely(rows)
-        if shown_of is None:
+            return condition_on_groups(beliefs, self.groups[rows], self.target.true_codes[rows])
+        likelihoods = self.compute_likelihoods(rows)
+        if likelihoods is None:
             return None
-        weighed = beliefs * shown_of
-        return np.asarray(weighed / np.maximum(weighed.sum(axis=1, keepdims=True), SMALLEST))
+        weights = beliefs * likelihoods
+        return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), SMALLEST))
 
 
 def make_draws(seed: int | None) -> Draws:
     """Draws that are thrown away: secret, or those of a number, so that an attack can be repeated."""
     if seed is None:
-        return Draws.secret()
+        return Draws.from_fresh_key()
     if not 0 <= seed < 16**SEED_DIGITS:
         raise SpecError(f"a seed is a number from 0 on, of at most {SEED_DIGITS} hexadecimal digits.")
     return Draws.unsafe_test_key(f"{seed:0{SEED_DIGITS}x}")
 
 
 def make_planned_setups(
-    chosen: Chosen, sample: Sample, sensitive: Sensitive, protected_targets: Sequence[Target], seed: int | None = None
+    chosen: ChosenMechanism,
+    sample: Sample,
+    sensitive: SensitiveColumns,
+    protected_targets: Sequence[Target],
+    seed: int | None = None,
 ) -> list[AttackSetup]:
     """A scene for each protected column, as a plan would publish the records of a sample."""
     draws = make_draws(seed)
-    replaced = draw_published_values(chosen, sensitive, sample.sensitive, draws)
-    groups = replaced.cells if sample.is_whole and chosen.mechanism.bucket_table is not None else None
+    perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive, draws)
+    groups = perturbed_records.cells if sample.is_whole and chosen.mechanism.bucket_table is not None else None
     return [
         AttackSetup(
             target,
-            partial(compute_value_likelihoods, chosen, replaced, number),
-            select_attacked_rows(np.arange(len(target.held)), target, groups),
+            partial(compute_value_likelihoods, chosen, perturbed_records, number),
+            select_attacked_rows(np.arange(len(target.true_codes)), target, groups),
             groups,
-            draws.for_column(target.name),
+            draws.narrow_to_column(target.name),
             seed,
         )
         for number, target in enumerate(protected_targets)
@@ -86,7 +90,7 @@ def select_attacked_rows(rows: Places, target: Target, groups: Codes | None) -> 
     Neither tells anything: records come in a random order, and ids are random.
     """
     if groups is None:
-        return rows[: target.looked_at]
-    within = np.cumsum(np.bincount(groups))
-    most = int(np.searchsorted(within, target.looked_at, side="right"))
-    return np.flatnonzero(groups < max(most, 1))
+        return rows[: target.attacked_count]
+    cumulative_sizes = np.cumsum(np.bincount(groups))
+    group_limit = int(np.searchsorted(cumulative_sizes, target.attacked_count, side="right"))
+    return np.flatnonzero(groups < max(group_limit, 1))

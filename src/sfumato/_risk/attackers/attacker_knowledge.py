@@ -30,48 +30,50 @@ Table = Any
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ColumnEvidence:
     """One column: what it says for each value, and what of that is a person's own record."""
 
     codes: Codes
-    says: Table
+    log_weights: Table
     """For each value of the column (row) and each protected value (column), the logarithm of what it weighs more."""
-    own: Floats
+    own_log_weights: Floats
     """For each record, what it adds to what is said of its own value."""
 
     @classmethod
-    def of(cls, codes: Codes, held: Codes, shares: Floats, height: int = 0) -> Evidence:
+    def of(cls, codes: Codes, true_codes: Codes, shares: Floats, height: int = 0) -> ColumnEvidence:
         """Count how a column goes with the protected values; it may have more values than are met here."""
         codes = codes.astype(np.int64)
-        counts, met = count_cooccurrences(codes, held, len(shares), height)
-        weight = _choose_prior_weight(codes, met, held, shares)
+        counts, cell_counts = count_cooccurrences(codes, true_codes, len(shares), height)
+        weight = _choose_prior_weight(codes, cell_counts, true_codes, shares)
         if isinstance(counts, np.ndarray):
-            if counts.size > len(held):
-                own = _compute_own_evidence(met, weight * shares.take(held), weight, len(held))
-            else:  # the same for all records of a cell
-                own = _compute_own_evidence(np.maximum(counts, 1), weight * shares, weight, len(held)).take(
-                    codes * len(shares) + held
+            if counts.size > len(true_codes):
+                own_log_weights = _compute_own_evidence(
+                    cell_counts, weight * shares.take(true_codes), weight, len(true_codes)
                 )
-            return cls(codes, np.log1p(counts / (weight * shares)), own)
-        own = _compute_own_evidence(met, weight * shares.take(held), weight, len(held))
+            else:  # the same for all records of a cell
+                own_log_weights = _compute_own_evidence(
+                    np.maximum(counts, 1), weight * shares, weight, len(true_codes)
+                ).take(codes * len(shares) + true_codes)
+            return cls(codes, np.log1p(counts / (weight * shares)), own_log_weights)
+        own_log_weights = _compute_own_evidence(cell_counts, weight * shares.take(true_codes), weight, len(true_codes))
         counts.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
-        return cls(codes, counts, own)
+        return cls(codes, counts, own_log_weights)
 
-    def said(self, rows: Places) -> Floats:
+    def look_up(self, rows: Places) -> Floats:
         """What the column says of some records, for each protected value."""
-        return rows_of(self.says, self.codes[rows])
+        return select_rows(self.log_weights, self.codes[rows])
 
 
-def _compute_own_evidence(met: Floats, prior: Floats, weight: float, records: int) -> Floats:
+def _compute_own_evidence(cell_counts: Floats, prior: Floats, weight: float, records: int) -> Floats:
     """What a record adds to what is said of its own value, which so many records of its column hold.
 
     Without it, its value is rarer in the table too: else its own value would seem a little less likely.
     """
     others = np.maximum(prior - weight / records, prior / records)
-    return np.log1p(met / prior) - np.log1p((met - 1) / others)
+    return np.log1p(cell_counts / prior) - np.log1p((cell_counts - 1) / others)
 
 
-def rows_of(table: Table, rows: Codes) -> Floats:
+def select_rows(table: Table, rows: Codes) -> Floats:
     """Some rows of a table, written out."""
     table_rows = table[rows]
     return np.asarray(table_rows if isinstance(table, np.ndarray) else table_rows.toarray())
@@ -95,12 +97,12 @@ def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int 
     return counts, times.astype(np.float64).take(places)
 
 
-def _choose_prior_weight(codes: Codes, met: Floats, true_codes: Codes, shares: Floats) -> float:
+def _choose_prior_weight(codes: Codes, cell_counts: Floats, true_codes: Codes, shares: Floats) -> float:
     """The weight of the table's shares under which records are likeliest by what the others say."""
-    step = max(1, len(met) // 10_000)  # one number is chosen, and as many records are enough for it
+    step = max(1, len(cell_counts) // 10_000)  # one number is chosen, and as many records are enough for it
     sizes = np.bincount(codes).astype(np.float64).take(codes[::step])
-    met, shares = met[::step], shares.take(true_codes[::step])
-    fits = [np.log((met - 1 + weight * shares) / (sizes - 1 + weight)).sum() for weight in WEIGHTS]
+    cell_counts, shares = cell_counts[::step], shares.take(true_codes[::step])
+    fits = [np.log((cell_counts - 1 + weight * shares) / (sizes - 1 + weight)).sum() for weight in WEIGHTS]
     return float(WEIGHTS[int(np.argmax(fits))])
 
 
@@ -114,57 +116,65 @@ class Knowledge:
     """What is believed by somebody who knows some columns of a person, before anything is published."""
 
     shares: Floats
-    held: Codes
-    evidence: Sequence[Evidence]
+    true_codes: Codes
+    evidence: Sequence[ColumnEvidence]
     temper: float = 1.0
 
     @classmethod
-    def of(cls, evidence: Sequence[Evidence], held: Codes, shares: Floats) -> Knowledge:
+    def of(cls, evidence: Sequence[ColumnEvidence], true_codes: Codes, shares: Floats) -> Knowledge:
         """What is believed by some columns; each record is left out where it is believed something of."""
-        knowledge = cls(shares, held, evidence)
-        return knowledge if len(evidence) < 2 else knowledge.tempered()  # noqa: PLR2004
+        knowledge = cls(shares, true_codes, evidence)
+        return knowledge if len(evidence) < 2 else knowledge.tune_temper()  # noqa: PLR2004
 
-    def tempered(self) -> Knowledge:
+    def tune_temper(self) -> Knowledge:
         """The same, with as much of the evidence as predicts best."""
-        rows = np.arange(min(len(self.held), max(1, TUNING_CELLS // len(self.shares))))
-        log_weights, own, fits, shares = self._said(rows), self.held[rows], [], np.log(self.shares)
-        weighed = np.empty_like(log_weights)
+        rows = np.arange(min(len(self.true_codes), max(1, TUNING_CELLS // len(self.shares))))
+        log_weights, true_codes, fits, shares = (
+            self._sum_log_weights(rows),
+            self.true_codes[rows],
+            [],
+            np.log(self.shares),
+        )
+        log_beliefs = np.empty_like(log_weights)
         for temper in TEMPERS:
-            np.multiply(log_weights, temper, out=weighed)
-            weighed += shares
-            believed, top = weighed[np.arange(len(rows)), own], weighed.max(axis=1, keepdims=True)
-            weighed -= top
-            total = np.log(np.exp(weighed, out=weighed).sum(axis=1)) + top[:, 0]
-            fits.append(float((believed - total).sum()))
-        return Knowledge(self.shares, self.held, self.evidence, float(TEMPERS[int(np.argmax(fits))]))
+            np.multiply(log_weights, temper, out=log_beliefs)
+            log_beliefs += shares
+            true_log_beliefs, top = (
+                log_beliefs[np.arange(len(rows)), true_codes],
+                log_beliefs.max(axis=1, keepdims=True),
+            )
+            log_beliefs -= top
+            total = np.log(np.exp(log_beliefs, out=log_beliefs).sum(axis=1)) + top[:, 0]
+            fits.append(float((true_log_beliefs - total).sum()))
+        return Knowledge(self.shares, self.true_codes, self.evidence, float(TEMPERS[int(np.argmax(fits))]))
 
-    def beliefs(self, rows: Places) -> Floats:
+    def compute_beliefs(self, rows: Places) -> Floats:
         """What is believed of some records: a row each, which adds up to 1."""
-        return self._weighed(self._said(rows))
+        return self._normalize(self._sum_log_weights(rows))
 
-    def beliefs_of_others(self, columns: Sequence[Codes], people: int) -> Floats:
+    def predict_others(self, columns: Sequence[Codes], people: int) -> Floats:
         """What is believed of so many people who are not among the records, by their columns."""
         log_weights = np.zeros((people, len(self.shares)))
         for column_evidence, codes in zip(self.evidence, columns, strict=True):
-            log_weights += rows_of(column_evidence.says, codes.astype(np.int64))
-        return self._weighed(log_weights)
+            log_weights += select_rows(column_evidence.log_weights, codes.astype(np.int64))
+        return self._normalize(log_weights)
 
-    def _weighed(self, said: Floats) -> Floats:
+    def _normalize(self, log_weights: Floats) -> Floats:
         """Beliefs, in the place of what was said."""
-        said *= self.temper
-        said += np.log(self.shares)
-        said -= said.max(axis=1, keepdims=True)
-        np.exp(said, out=said)
-        said /= said.sum(axis=1, keepdims=True)
-        return said
+        log_weights *= self.temper
+        log_weights += np.log(self.shares)
+        log_weights -= log_weights.max(axis=1, keepdims=True)
+        np.exp(log_weights, out=log_weights)
+        log_weights /= log_weights.sum(axis=1, keepdims=True)
+        return log_weights
 
-    def _said(self, rows: Places) -> Floats:
+    def _sum_log_weights(self, rows: Places) -> Floats:
         log_weights = np.zeros((len(rows), len(self.shares)))
         for number, column_evidence in enumerate(self.evidence):
             log_weights = (
-                column_evidence.said(rows)
+                column_evidence.look_up(rows)
                 if not number
-                else np.add(log_weights, column_evidence.said(rows), out=log_weights)
+                else np.add(log_weights, column_evidence.look_up(rows), out=log_weights)
             )
-            log_weights[np.arange(len(rows)), self.held[rows]] -= column_evidence.own[rows]
+            log_weights[np.arange(len(rows)), self.true_codes[rows]] -= column_evidence.own_log_weights[rows]
         return log_weights

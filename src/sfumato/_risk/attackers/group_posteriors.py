@@ -27,15 +27,15 @@ def condition_on_groups(beliefs: Floats, groups: Numbers, true_codes: Codes) -> 
     _, sizes = np.unique(groups, return_counts=True)
     firsts = np.cumsum(sizes) - sizes
     for size in np.unique(sizes).tolist():
-        whole = order[firsts[sizes == size][:, np.newaxis] + np.arange(size)]
-        exactly = size <= LARGEST_EXACT
-        step = max(1, CHUNK // (1 << size if exactly else size * size))
-        for first in range(0, len(whole), step):
-            members = whole[first : first + step]
+        member_rows = order[firsts[sizes == size][:, np.newaxis] + np.arange(size)]
+        is_exact = size <= LARGEST_EXACT
+        step = max(1, CHUNK // (1 << size if is_exact else size * size))
+        for first in range(0, len(member_rows), step):
+            members = member_rows[first : first + step]
             values = true_codes[members]
             weights = beliefs[members[:, :, np.newaxis], values[:, np.newaxis, :]]
             weights = weights / np.maximum(weights.max(axis=2, keepdims=True), np.finfo(np.float64).tiny)
-            chances = compute_assignment_chances(weights) if exactly else balance_weights(weights)
+            chances = compute_assignment_chances(weights) if is_exact else balance_weights(weights)
             np.add.at(posteriors, (members[:, :, np.newaxis], values[:, np.newaxis, :]), chances)
     return posteriors
 
@@ -47,22 +47,24 @@ def compute_assignment_chances(weights: Floats) -> Floats:
     first records have taken, and which are left for the last ones; no way is looked at by itself.
     """
     number, size, _ = weights.shape
-    taken, left = np.zeros((1 << size, number)), np.zeros((1 << size, number))
-    taken[0] = left[0] = 1.0
+    first_ways, last_ways = np.zeros((1 << size, number)), np.zeros((1 << size, number))
+    first_ways[0] = last_ways[0] = 1.0
     for values in range(1, 1 << size):
-        many = values.bit_count()
+        value_count = values.bit_count()
         for value in range(size):
             if values >> value & 1:
-                taken[values] += taken[values ^ (1 << value)] * weights[:, many - 1, value]
-                left[values] += left[values ^ (1 << value)] * weights[:, size - many, value]
-    chances, everything = np.zeros(weights.shape), (1 << size) - 1
-    for values in range(everything):
+                first_ways[values] += first_ways[values ^ (1 << value)] * weights[:, value_count - 1, value]
+                last_ways[values] += last_ways[values ^ (1 << value)] * weights[:, size - value_count, value]
+    chances, all_values = np.zeros(weights.shape), (1 << size) - 1
+    for values in range(all_values):
         record = values.bit_count()
         for value in range(size):
             if not values >> value & 1:
-                rest = everything ^ values ^ (1 << value)
-                chances[:, record, value] += taken[values] * left[rest] * weights[:, record, value]
-    return np.asarray(chances / np.maximum(taken[everything], np.finfo(np.float64).tiny)[:, np.newaxis, np.newaxis])
+                other_values = all_values ^ values ^ (1 << value)
+                chances[:, record, value] += first_ways[values] * last_ways[other_values] * weights[:, record, value]
+    return np.asarray(
+        chances / np.maximum(first_ways[all_values], np.finfo(np.float64).tiny)[:, np.newaxis, np.newaxis]
+    )
 
 
 def balance_weights(weights: Floats) -> Floats:

@@ -21,8 +21,8 @@ from sfumato._core.random_draws import Draws
 
 SWEEPS = 25
 """So many times everybody meets somebody before it is looked whether that helped."""
-LEAST_STRETCHES, MOST_STRETCHES = 4, 40
-STILL = 1e-3
+LEAST_ROUNDS, MOST_ROUNDS = 4, 40
+CONVERGED_GAIN = 1e-3
 """Records that become likelier by less (in logarithms) stay as they are."""
 SMALLEST = 1e-30
 LIKELIHOOD_ROUNDS = 2
@@ -30,32 +30,32 @@ LIKELIHOOD_ROUNDS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Crowds:
+class EquivalenceClasses:
     """Records in the order of their crowds: where each crowd starts, how large it is, and the place in it."""
 
     starts: Places
     sizes: Places
-    crowd: Places
+    class_numbers: Places
 
     @classmethod
-    def of(cls, sizes: Places) -> Crowds:
+    def of(cls, sizes: Places) -> EquivalenceClasses:
         """From how large each crowd is."""
         return cls(np.cumsum(sizes) - sizes, sizes, np.repeat(np.arange(len(sizes)), sizes))
 
-    def partners(self, words: Codes) -> Places:
+    def choose_partners(self, random_bits: Codes) -> Places:
         """For each record one of the same crowd, or itself; the partner of a partner is the record itself."""
-        turn = (words % self.sizes.astype(np.uint64)).astype(np.int64)
-        start, size = self.starts[self.crowd], self.sizes[self.crowd]
-        rank = np.arange(len(self.crowd)) - start
-        return np.asarray(start + (turn[self.crowd] - rank) % size)
+        turn = (random_bits % self.sizes.astype(np.uint64)).astype(np.int64)
+        start, size = self.starts[self.class_numbers], self.sizes[self.class_numbers]
+        rank = np.arange(len(self.class_numbers)) - start
+        return np.asarray(start + (turn[self.class_numbers] - rank) % size)
 
 
 def draw_likely_order(
     sizes: Places,
     true_codes: Codes,
-    likely: Callable[[Places], Floats | None],
+    compute_likelihoods: Callable[[Places], Floats | None],
     draws: Draws,
-    laws: int = LIKELIHOOD_ROUNDS,
+    likelihood_rounds: int = LIKELIHOOD_ROUNDS,
 ) -> Places | None:
     """For each record, by crowds, the number of its person; people stand by crowds too, and `true_codes` is theirs.
 
@@ -63,38 +63,45 @@ def draw_likely_order(
     where that is not known.
     """
     person: Places = np.arange(len(true_codes))
-    crowds, stream, used = Crowds.of(sizes), draws.stream("whose"), 0
+    classes, stream, used_bits = EquivalenceClasses.of(sizes), draws.get_stream("whose"), 0
     previous_likelihoods: Floats | None = None
-    for _ in range(laws):
-        law = likely(person)
-        if law is None:
+    for _ in range(likelihood_rounds):
+        likelihoods = compute_likelihoods(person)
+        if likelihoods is None:
             return None
-        if previous_likelihoods is not None and np.array_equal(law, previous_likelihoods):
+        if previous_likelihoods is not None and np.array_equal(likelihoods, previous_likelihoods):
             break  # it does not depend on who is whose
-        previous_likelihoods, last = law, -np.inf
-        for stretch in range(MOST_STRETCHES):
+        previous_likelihoods, previous_mean = likelihoods, -np.inf
+        for round_number in range(MOST_ROUNDS):
             total = 0.0
             for _ in range(SWEEPS):
-                turns = stream.words(used, len(sizes) + len(true_codes))
-                used += len(turns)
+                turns = stream.draw_bits(used_bits, len(sizes) + len(true_codes))
+                used_bits += len(turns)
                 person = _exchange_partners(
-                    law, true_codes, person, crowds.partners(turns[: len(sizes)]), turns[len(sizes) :]
+                    likelihoods, true_codes, person, classes.choose_partners(turns[: len(sizes)]), turns[len(sizes) :]
                 )
-                total += float(np.log(np.maximum(law[np.arange(len(true_codes)), true_codes[person]], SMALLEST)).mean())
-            if stretch >= LEAST_STRETCHES and total / SWEEPS - last < STILL:
+                total += float(
+                    np.log(np.maximum(likelihoods[np.arange(len(true_codes)), true_codes[person]], SMALLEST)).mean()
+                )
+            if round_number >= LEAST_ROUNDS and total / SWEEPS - previous_mean < CONVERGED_GAIN:
                 break
-            last = total / SWEEPS
+            previous_mean = total / SWEEPS
     return person
 
 
-def _exchange_partners(law: Floats, true_codes: Codes, person: Places, partner: Places, random_bits: Codes) -> Places:
+def _exchange_partners(
+    likelihoods: Floats, true_codes: Codes, person: Places, partner: Places, random_bits: Codes
+) -> Places:
     """Everybody and the partner change records, or do not."""
     one = np.flatnonzero(np.arange(len(person)) < partner)
     other = partner[one]
     mine, theirs = true_codes[person[one]], true_codes[person[other]]
-    now = np.maximum(law[one, mine] * law[other, theirs], SMALLEST)
-    then = law[one, theirs] * law[other, mine]
-    changes = random_bits[one] / 2.0**64 * now < then
+    current_likelihoods = np.maximum(likelihoods[one, mine] * likelihoods[other, theirs], SMALLEST)
+    exchanged_likelihoods = likelihoods[one, theirs] * likelihoods[other, mine]
+    is_exchanged = random_bits[one] / 2.0**64 * current_likelihoods < exchanged_likelihoods
     next_person = person.copy()
-    next_person[one[changes]], next_person[other[changes]] = person[other[changes]], person[one[changes]]
+    next_person[one[is_exchanged]], next_person[other[is_exchanged]] = (
+        person[other[is_exchanged]],
+        person[one[is_exchanged]],
+    )
     return next_person

@@ -27,7 +27,7 @@ FIRST_ROUNDS, FIRST_RECORDS = 200, 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Beliefs:
+class CandidateBeliefs:
     """For each record the values that it may have, and how much each is believed."""
 
     candidates: Places
@@ -37,7 +37,7 @@ class Beliefs:
     """How many values there are."""
 
     @property
-    def by_value(self) -> Floats:
+    def value_beliefs(self) -> Floats:
         """How much each value of the domain is believed, a row for each record."""
         belief_table = np.zeros((len(self.weights), self.size + 1))  # what is no candidate goes to the last column
         np.put_along_axis(belief_table, self.candidates, self.weights, axis=1)
@@ -50,7 +50,7 @@ class Beliefs:
         return best
 
 
-def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Places], rounds: int) -> Beliefs:
+def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Places], rounds: int) -> CandidateBeliefs:
     """What the buckets of the records, their contents and the public columns teach in so many rounds."""
     order = np.argsort(holdings.buckets, kind="stable")
     numbers, places, counts = (array[order] for array in (holdings.buckets, holdings.places, holdings.counts))
@@ -58,69 +58,71 @@ def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Pl
     bucket_counts = np.zeros((int(numbers.max()) + 1, int(rank.max()) + 1))
     values = np.full(bucket_counts.shape, -1, dtype=np.int64)
     bucket_counts[numbers, rank], values[numbers, rank] = counts, places
-    candidates, room = values[buckets], bucket_counts[buckets]
-    weights = room / room.sum(axis=1, keepdims=True)
+    candidates, candidate_counts = values[buckets], bucket_counts[buckets]
+    weights = candidate_counts / candidate_counts.sum(axis=1, keepdims=True)
     for _ in range(rounds):
-        weights = _compute_candidate_weights(candidates, weights, columns, holdings.domain_size) * room
+        weights = _compute_candidate_weights(candidates, weights, columns, holdings.domain_size) * candidate_counts
         for _ in range(BALANCINGS):
             assigned_counts = np.zeros_like(bucket_counts)
             np.add.at(assigned_counts, buckets, weights)
             weights *= (bucket_counts / np.where(assigned_counts > 0, assigned_counts, 1.0))[buckets]
             weights /= weights.sum(axis=1, keepdims=True)
-    return Beliefs(candidates, weights, holdings.domain_size)
+    return CandidateBeliefs(candidates, weights, holdings.domain_size)
 
 
-def learn_by_rounds(likely: Floats, columns: Sequence[Places], rounds: int) -> Iterator[Beliefs]:
+def learn_by_rounds(likelihoods: Floats, columns: Sequence[Places], rounds: int) -> Iterator[CandidateBeliefs]:
     """The same where each record shows something for itself, and may have any value: what is believed by round.
 
     Noise is learned along with the rest, and more of it in every round.
     """
-    size = likely.shape[1]
+    size = likelihoods.shape[1]
     shares = np.full(size, 1 / size)
-    first, times = _count_distinct_rows(likely[:: max(1, len(likely) // FIRST_RECORDS)])
+    first, times = _count_distinct_rows(likelihoods[:: max(1, len(likelihoods) // FIRST_RECORDS)])
     for _ in range(FIRST_ROUNDS):  # each value by what it has of every record; as products of matrices, which are quick
         shares = shares * (first.T @ (times / (first @ shares))) / times.sum()
-    weights = likely * shares
+    weights = likelihoods * shares
     weights /= weights.sum(axis=1, keepdims=True)
-    candidates = np.broadcast_to(np.arange(size), likely.shape)
-    yield Beliefs(candidates, weights, size)
+    candidates = np.broadcast_to(np.arange(size), likelihoods.shape)
+    yield CandidateBeliefs(candidates, weights, size)
     for _ in range(rounds):
-        weights = _compute_value_weights(weights, columns) * likely * weights.mean(axis=0)
+        weights = _compute_value_weights(weights, columns) * likelihoods * weights.mean(axis=0)
         weights /= weights.sum(axis=1, keepdims=True)
-        yield Beliefs(candidates, weights, size)
+        yield CandidateBeliefs(candidates, weights, size)
 
 
-def _count_distinct_rows(likely: Floats) -> tuple[Floats, Floats]:
+def _count_distinct_rows(likelihoods: Floats) -> tuple[Floats, Floats]:
     """The different rows, and how many records have each: most records show what others show too."""
-    rows = np.ascontiguousarray(likely)
-    written = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    _, places, times = np.unique(written, return_index=True, return_counts=True)
-    return likely[places], times.astype(np.float64)
+    rows = np.ascontiguousarray(likelihoods)
+    row_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, places, times = np.unique(row_bytes, return_index=True, return_counts=True)
+    return likelihoods[places], times.astype(np.float64)
 
 
-def learn_best_round(likely: Floats, columns: Sequence[Places], rounds: int) -> Beliefs:
+def learn_best_round(likelihoods: Floats, columns: Sequence[Places], rounds: int) -> CandidateBeliefs:
     """The same after as many rounds as let one half of the records foretell best what the other half shows.
 
     The release itself tells that, so whoever has it can stop in time.
     """
-    half, best, enough = len(likely) // 2, -np.inf, 0
+    half, best_fit, best_round = len(likelihoods) // 2, -np.inf, 0
     one, other = [column[:half] for column in columns], [column[half:] for column in columns]
-    for number, beliefs in enumerate(learn_by_rounds(likely[:half], one, rounds)):
-        fit = float(np.log((predict_others(beliefs, one, other) * likely[half:]).sum(axis=1)).mean())
-        if fit < best:
+    for number, beliefs in enumerate(learn_by_rounds(likelihoods[:half], one, rounds)):
+        fit = float(np.log((predict_others(beliefs, one, other) * likelihoods[half:]).sum(axis=1)).mean())
+        if fit < best_fit:
             break
-        best, enough = fit, number
-    return list(learn_by_rounds(likely, columns, enough))[-1]
+        best_fit, best_round = fit, number
+    return list(learn_by_rounds(likelihoods, columns, best_round))[-1]
 
 
-def predict_others(teaching: Beliefs, columns: Sequence[Places], others: Sequence[Places]) -> Floats:
+def predict_others(learned_beliefs: CandidateBeliefs, columns: Sequence[Places], others: Sequence[Places]) -> Floats:
     """What is believed of others, of whom nothing is known but their columns, by what was learned of some records."""
-    believed = teaching.by_value
-    shares = believed.mean(axis=0)
+    value_beliefs = learned_beliefs.value_beliefs
+    shares = value_beliefs.mean(axis=0)
     logarithms = np.tile(np.log(np.maximum(shares, np.finfo(np.float64).tiny)), (len(others[0]) if others else 0, 1))
-    for column, met in zip(columns, others, strict=True):
-        width = int(max(column.max(initial=0), met.max(initial=0))) + 1
-        logarithms += np.log(_compute_smoothed_shares(_sum_weights_by_value(believed, column, width), column)).T[met]
+    for column, other_codes in zip(columns, others, strict=True):
+        width = int(max(column.max(initial=0), other_codes.max(initial=0))) + 1
+        logarithms += np.log(_compute_smoothed_shares(_sum_weights_by_value(value_beliefs, column, width), column)).T[
+            other_codes
+        ]
     beliefs = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
     return np.asarray(beliefs / beliefs.sum(axis=1, keepdims=True))
 

@@ -24,9 +24,9 @@ from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato.errors import InfeasibleError
 
 OPTIONS = ("--drop", "--accept-telling")
-COARSER = 0.1
+COARSER_DOUBT = 0.1
 """A column is a coarser form of the protected one if that leaves at most this part of its doubt."""
-SURELY = 3.0
+GUESS_ERRORS = 3.0
 """By so many standard errors a guess must be better than a blind one."""
 MOST_TOGETHER = 2
 """So many columns are tried together one by one; all of them by what is learned of each."""
@@ -34,7 +34,7 @@ MOST_WORK, LEAST_RECORDS = 1 << 27, 20_000
 """Ways to take columns together times records that are looked at for each; and the fewest records."""
 MOST_CELLS = 1 << 21
 """Up to so many pairs of groups and values have a table of their counts; beyond, they are sorted."""
-DENSE = 4
+DENSE_FACTOR = 4
 """A table of all groups and values is quicker than a list where it has up to so many times as many cells as records."""
 SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
@@ -47,28 +47,31 @@ class ColumnPrediction:
     """How well a protected column is guessed from others."""
 
     columns: tuple[str, ...]
-    about: str
-    right: float
-    blindly: float
+    protected_column: str
+    success: float
+    blind_success: float
     records: int
     is_coarser: bool = False
     """Whether the column is nearly a function of the protected one: a coarser form of it, which is then public."""
 
     @property
-    def is_telling(self) -> bool:
+    def is_predictive(self) -> bool:
         """Whether the guess closes half of the distance to certainty, and not by the chance of a few records."""
-        is_better = self.blindly < 1 and compute_wilson_interval(self.right, self.records, SURELY)[0] > self.blindly
-        return is_better and 2 * self.right >= 1 + self.blindly
+        is_better = (
+            self.blind_success < 1
+            and compute_wilson_interval(self.success, self.records, GUESS_ERRORS)[0] > self.blind_success
+        )
+        return is_better and 2 * self.success >= 1 + self.blind_success
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         """What the columns tell, without a verdict."""
-        named = " and ".join(map(repr, self.columns))
+        column_text = " and ".join(map(repr, self.columns))
         if len(self.columns) > MOST_TOGETHER:
-            named = f"all public columns together (most by {format_values(self.columns, MOST_TOGETHER)})"
+            column_text = f"all public columns together (most by {format_values(self.columns, MOST_TOGETHER)})"
         return (
-            f"guessing {self.about!r} from {named} is right for {self.right:.1%} of the records (blindly: "
-            f"{self.blindly:.1%})"
+            f"guessing {self.protected_column!r} from {column_text} is right for {self.success:.1%} of the records "
+            f"(blindly: {self.blind_success:.1%})"
         )
 
 
@@ -87,51 +90,52 @@ def measure_best_guess(groups: Keys, true_codes: Codes, size: int) -> float:
     cells = (int(groups.max(initial=0)) + 1) * size
     tops = (
         _find_tops_by_table(keys, cells, size)
-        if cells <= min(MOST_CELLS, DENSE * len(keys))
+        if cells <= min(MOST_CELLS, DENSE_FACTOR * len(keys))
         else _find_tops_by_list(keys, size)
     )
     largest = tops.largest
     right = largest * (
-        (largest - 1 > tops.following) + ((largest - 1 == tops.following) & ~tops.is_alone) / tops.equals
+        (largest - 1 > tops.second_largest)
+        + ((largest - 1 == tops.second_largest) & ~tops.is_single_record) / tops.ties
     )
-    lonely = 0
-    if tops.is_alone.any():
-        lonely = int((tops.value[tops.is_alone] == np.bincount(true_codes).argmax()).sum())
-    return (float(right.sum()) + lonely) / len(true_codes)
+    single_right = 0
+    if tops.is_single_record.any():
+        single_right = int((tops.value[tops.is_single_record] == np.bincount(true_codes).argmax()).sum())
+    return (float(right.sum()) + single_right) / len(true_codes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Tops:
+class _TopValues:
     """Of each group that has records: its most frequent value, and the next one."""
 
     value: Keys
     """The first of the most frequent ones."""
     largest: Keys
     """How many records that has."""
-    following: Keys
+    second_largest: Keys
     """How many records the next one has; 0 where there is none."""
-    equals: Keys
+    ties: Keys
     """How many values have as many records as the next one, and one more."""
 
     @property
-    def is_alone(self) -> npt.NDArray[np.bool_]:
+    def is_single_record(self) -> npt.NDArray[np.bool_]:
         """Whether it has one record only."""
-        return np.asarray((self.largest == 1) & (self.following == 0))
+        return np.asarray((self.largest == 1) & (self.second_largest == 0))
 
 
-def _find_tops_by_table(keys: Keys, cells: int, size: int) -> _Tops:
+def _find_tops_by_table(keys: Keys, cells: int, size: int) -> _TopValues:
     """By a table of all groups and values."""
     table = np.bincount(keys, minlength=cells).reshape(-1, size)
-    if not (is_met := table.any(axis=1)).all():
-        table = table[is_met]
+    if not (has_records := table.any(axis=1)).all():
+        table = table[has_records]
     lines, value = np.arange(len(table)), table.argmax(axis=1)
     largest = table[lines, value]
     table[lines, value] = 0
-    following = table.max(axis=1)
-    return _Tops(value, largest, following, 1 + (table == following[:, None]).sum(axis=1))
+    second_largest = table.max(axis=1)
+    return _TopValues(value, largest, second_largest, 1 + (table == second_largest[:, None]).sum(axis=1))
 
 
-def _find_tops_by_list(keys: Keys, size: int) -> _Tops:
+def _find_tops_by_list(keys: Keys, size: int) -> _TopValues:
     """By a list of the pairs of groups and values that occur."""
     keys, counts = count_keys(keys)
     group, value = np.divmod(keys, size)
@@ -140,12 +144,12 @@ def _find_tops_by_list(keys: Keys, size: int) -> _Tops:
     lines = np.diff(firsts, append=len(group))
     # The next one: the largest of the rest, where one of the largest is taken out.
     is_largest = counts == np.repeat(largest, lines)
-    taken = np.minimum.reduceat(np.where(is_largest, np.arange(len(counts)), len(counts)), firsts)
-    rest = counts.copy()
-    rest[taken] = 0
-    following = np.maximum.reduceat(rest, firsts)
-    equals = 1 + np.add.reduceat(rest == np.repeat(following, lines), firsts)
-    return _Tops(value[taken], largest, following, equals)
+    top_lines = np.minimum.reduceat(np.where(is_largest, np.arange(len(counts)), len(counts)), firsts)
+    other_counts = counts.copy()
+    other_counts[top_lines] = 0
+    second_largest = np.maximum.reduceat(other_counts, firsts)
+    ties = 1 + np.add.reduceat(other_counts == np.repeat(second_largest, lines), firsts)
+    return _TopValues(value[top_lines], largest, second_largest, ties)
 
 
 def count_keys(keys: Keys) -> tuple[Keys, Keys]:
@@ -160,10 +164,10 @@ def count_keys(keys: Keys) -> tuple[Keys, Keys]:
 
 
 def measure_guesses(
-    columns: Mapping[str, Codes], true_codes: Codes, size: int, about: str, *, together: int
+    columns: Mapping[str, Codes], true_codes: Codes, size: int, protected_column: str, *, together: int
 ) -> list[ColumnPrediction]:
     """How well the protected column is guessed from each column, or from each so many together."""
-    blindly, records = measure_blind_guess(true_codes), len(true_codes)
+    blind_success, records = measure_blind_guess(true_codes), len(true_codes)
     if (ways := math.comb(len(columns), together)) > 1:  # of very many, records that come first by chance are enough
         records = min(records, max(LEAST_RECORDS, MOST_WORK // ways))
     true_codes = true_codes[:records]
@@ -173,26 +177,32 @@ def measure_guesses(
         groups = wide[names[0]]
         for name in names[1:]:
             groups = groups * (int(wide[name].max(initial=0)) + 1) + wide[name]
-        return ColumnPrediction(names, about, measure_best_guess(groups, true_codes, size), blindly, len(true_codes))
+        return ColumnPrediction(
+            names, protected_column, measure_best_guess(groups, true_codes, size), blind_success, len(true_codes)
+        )
 
-    def single(names: tuple[str, ...]) -> ColumnPrediction:
+    def guess_both_ways(names: tuple[str, ...]) -> ColumnPrediction:
         """Also the other way round: what the protected column decides of another is known as soon as that is public."""
         column = wide[names[0]]
-        likeliest = measure_blind_guess(column)
-        decided = measure_best_guess(true_codes.astype(np.int64), column, int(column.max(initial=0)) + 1)
-        is_sure = compute_wilson_interval(decided, records, SURELY)[0] > likeliest
-        return replace(guess(names), is_coarser=is_sure and 1 - decided <= COARSER * (1 - likeliest))
+        reverse_blind = measure_blind_guess(column)
+        reverse_success = measure_best_guess(true_codes.astype(np.int64), column, int(column.max(initial=0)) + 1)
+        is_sure = compute_wilson_interval(reverse_success, records, GUESS_ERRORS)[0] > reverse_blind
+        return replace(guess(names), is_coarser=is_sure and 1 - reverse_success <= COARSER_DOUBT * (1 - reverse_blind))
 
     with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
-        return list(pool.map(single if together == 1 else guess, itertools.combinations(wide, together)))
+        return list(pool.map(guess_both_ways if together == 1 else guess, itertools.combinations(wide, together)))
 
 
-def find_predictive_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[str]:
+def find_predictive_columns(rows: pa.Table, columns: Sequence[str], protected_column: str) -> list[str]:
     """The columns of a table that tell another one of it, or are a coarser form of it."""
-    coded = {name: encode_batch_values(rows.column(name).combine_chunks())[0] for name in (*columns, about)}
-    true_codes = coded.pop(about)
-    predictions = measure_guesses(coded, true_codes, int(true_codes.max(initial=0)) + 1, about, together=1)
-    return [prediction.columns[0] for prediction in predictions if prediction.is_telling or prediction.is_coarser]
+    column_codes = {
+        name: encode_batch_values(rows.column(name).combine_chunks())[0] for name in (*columns, protected_column)
+    }
+    true_codes = column_codes.pop(protected_column)
+    predictions = measure_guesses(
+        column_codes, true_codes, int(true_codes.max(initial=0)) + 1, protected_column, together=1
+    )
+    return [prediction.columns[0] for prediction in predictions if prediction.is_predictive or prediction.is_coarser]
 
 
 def count_disclosed_records(codes: Codes, true_codes: Codes, size: int, prior: float, posterior: float) -> int:
@@ -204,19 +214,19 @@ def count_disclosed_records(codes: Codes, true_codes: Codes, size: int, prior: f
     return int(counts[is_rare & (counts > sizes * posterior) & (sizes >= SMALLEST_GROUP)].sum())
 
 
-def check_telling(predictions: Sequence[ColumnPrediction]) -> None:
+def check_predictive_columns(predictions: Sequence[ColumnPrediction]) -> None:
     """Stop where public columns tell what is protected, and say what can be done: about single columns first."""
-    telling = sorted(
-        (prediction for prediction in predictions if prediction.is_telling),
-        key=lambda prediction: (len(prediction.columns), -prediction.right),
+    predictive = sorted(
+        (prediction for prediction in predictions if prediction.is_predictive),
+        key=lambda prediction: (len(prediction.columns), -prediction.success),
     )
-    if not telling:
+    if not predictive:
         return
     # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
-    alone = [prediction.columns[0] for prediction in telling if len(prediction.columns) == 1]
-    named = list(dict.fromkeys(alone)) or telling[0].columns[:1]
-    drop, accept = (" ".join(f"{option} {shlex.quote(name)}" for name in named) for option in OPTIONS)
+    single_columns = [prediction.columns[0] for prediction in predictive if len(prediction.columns) == 1]
+    named_columns = list(dict.fromkeys(single_columns)) or predictive[0].columns[:1]
+    drop, accept = (" ".join(f"{option} {shlex.quote(name)}" for name in named_columns) for option in OPTIONS)
     raise InfeasibleError(
-        f"{telling[0].words}, and no perturbation hides what other columns say: leave out what tells ({drop}), coarsen "
-        f"it, or go on in spite of it ({accept})."
+        f"{predictive[0].sentence}, and no perturbation hides what other columns say: leave out what tells ({drop}), "
+        f"coarsen it, or go on in spite of it ({accept})."
     )

@@ -8,19 +8,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._request.guarantee import Guarantee
 from sfumato._risk.attackers.attack_result import Attack
-from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences, rows_of
+from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences, select_rows
 from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, split_into_chunks
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-MOST_LIFTED = 0.5
+LARGEST_LIFTED_SHARE = 0.5
 """The largest share of the records that a public column may lift well above the caps, where these hold without it."""
-HOLDING_ALONE = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
+RELEASE_ONLY_GUARANTEES = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
 """Promises for somebody who knows nothing but the release."""
 ALTERNATIVES = "choose --mechanism subset or uniform, which hold for every prior, drop or coarsen the column"
 
@@ -30,56 +30,62 @@ class Breach:
     """How many records a public column breaches where the promise is for the marginal prior."""
 
     column: str
-    worst: float
+    worst_posterior: float
     """The largest chance that a protected value can come to have, if it was within the prior in the column's group."""
-    breached: float
+    breached_share: float
     """The expected share of the records for which that is above the posterior."""
 
 
-def measure_breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
+def measure_breaches(chosen: ChosenMechanism, sample: Sample) -> list[Breach]:
     """Look at each public column, by the exact law of the plan; some groups at a time."""
     risks = chosen.mechanism.require(GroupRisk)
     size, column_breaches = chosen.histogram.domain_size, []
     for column, codes in sample.columns.items():
         table, _ = count_cooccurrences(codes, sample.sensitive, size)
-        worst, breached = 0.0, 0.0
+        worst_posterior, breached_records = 0.0, 0.0
         for rows in split_into_chunks(table.shape[0], size):
-            groups = rows_of(table, rows).astype(np.int64)
+            groups = select_rows(table, rows).astype(np.int64)
             risk = risks.measure(chosen.plan, groups)
-            worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())
-        column_breaches.append(Breach(column, worst, breached / sample.records))
+            worst_posterior, breached_records = (
+                max(worst_posterior, risk.worst_posterior),
+                breached_records + risk.breached_share * float(groups.sum()),
+            )
+        column_breaches.append(Breach(column, worst_posterior, breached_records / sample.records))
     return column_breaches
 
 
 def check_breaches(column_breaches: Sequence[Breach], limit: Fraction) -> None:
     """Stop where a public column breaches more records than the limit, and say what else could be done."""
-    worst = max(column_breaches, key=lambda breach: breach.breached, default=None)
-    if worst is None or worst.breached <= limit:
+    worst_breach = max(column_breaches, key=lambda breach: breach.breached_share, default=None)
+    if worst_breach is None or worst_breach.breached_share <= limit:
         return
     raise InfeasibleError(
-        f"whoever knows a person's {worst.column!r} would breach the bound for {worst.breached:.1%} of the records (up "
-        f"to a chance of {worst.worst:.2f}), and the limit is {float(limit):.2%}: the promise of this mechanism covers "
-        f"the marginal prior only; {ALTERNATIVES}, raise --breach-limit, or go on with --accept-marginal-prior."
+        f"whoever knows a person's {worst_breach.column!r} would breach the bound for "
+        f"{worst_breach.breached_share:.1%} of the records (up to a chance of {worst_breach.worst_posterior:.2f}), "
+        f"and the limit is {float(limit):.2%}: the promise of this mechanism covers the marginal prior only; "
+        f"{ALTERNATIVES}, raise --breach-limit, or go on with --accept-marginal-prior."
     )
 
 
-def check_lifted(attack_results: Sequence[Attack], mechanism: AnyMechanism) -> None:
+def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechanism) -> None:
     """Stop where a public column lifts most records above what the release alone would let one believe."""
-    if mechanism.guarantee not in HOLDING_ALONE:
+    if mechanism.guarantee not in RELEASE_ONLY_GUARANTEES:
         return
     if attack_results:
         mechanism.require(AttackModel)  # without it nothing would seem to be lifted
     results_with_release = [
         (candidate.with_release, candidate)
         for candidate in attack_results
-        if candidate.with_release is not None and candidate.who == ONE_COLUMN
+        if candidate.with_release is not None and candidate.scenario == ONE_COLUMN
     ]
-    lifted, worst = max(results_with_release, key=lambda candidate: candidate[0].well_above, default=(None, None))
-    if lifted is None or worst is None or lifted.well_above <= MOST_LIFTED:
+    worst_belief, worst_attack = max(
+        results_with_release, key=lambda candidate: candidate[0].share_well_above, default=(None, None)
+    )
+    if worst_belief is None or worst_attack is None or worst_belief.share_well_above <= LARGEST_LIFTED_SHARE:
         return
     raise InfeasibleError(
-        f"whoever knows a person's {worst.told[0]!r} and looks at the release would believe the true {worst.about!r} "
-        f"of {lifted.well_above:.0%} of the records well beyond what was asked for (up to {lifted.worst:.2f}): the "
-        f"promise of this mechanism holds for somebody who knows nothing else; {ALTERNATIVES}, or go on with "
-        "--accept-exposure."
+        f"whoever knows a person's {worst_attack.known_columns[0]!r} and looks at the release would believe the true "
+        f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well beyond what "
+        f"was asked for (up to {worst_belief.worst_belief:.2f}): the promise of this mechanism holds for somebody who "
+        f"knows nothing else; {ALTERNATIVES}, or go on with --accept-exposure."
     )

@@ -17,23 +17,23 @@ import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Places
 from sfumato._core.cell_values import simplify_type
-from sfumato._profile.equivalence_classes import FEW, ClassSizeShares, compute_class_size_shares
+from sfumato._profile.equivalence_classes import CLASS_SIZES, ClassSizeShares, compute_class_size_shares
 from sfumato._profile.ranges import assign_bins
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
-from sfumato._request.schema import Bins
+from sfumato._request.schema import Ranges
 from sfumato.errors import SpecError
 
 BATCH_ROWS = 1 << 17
-LARGEST = 1 << 62
-ROOMY = 4
+LARGEST_NUMBER = 1 << 62
+TABLE_FACTOR = 4
 """Combinations are numbered by a table of so many times the records, or else by sorting them."""
 
 
 @dataclass(frozen=True)
-class Linked:
+class LinkageRisk:
     """How many records somebody finds by their public columns, and how surely."""
 
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class Linked:
     """The shares of the records that are alone in the release, among fewer than 5, and fewer than 11."""
     in_population: ClassSizeShares | None = None
     """The shares of the records that are like one person of a population, like fewer than 5, and fewer than 11."""
-    absent: float = 0.0
+    absent_share: float = 0.0
     """The share of the records that are like nobody of the population: it is not the one they come from."""
 
     def to_json(self) -> dict[str, Any]:
@@ -53,32 +53,36 @@ class Linked:
             "records": self.records,
             "in_release": self.in_release.to_json(),
             "in_population": None if self.in_population is None else self.in_population.to_json(),
-            "absent": self.absent,
+            "absent": self.absent_share,
         }
 
 
-def link_records(release: str | Path, population: Any = None, *, read: ReadOptions = AS_USUAL) -> Linked:
+def link_records(
+    release: str | Path, population: Any = None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
+) -> LinkageRisk:
     """Look how many records of a release share their public columns, and how many people of a population do.
 
     The columns are those that the population has too; its values are put into the bins of the release.
     """
     opened = Release.open(release)
     names = list_public_columns(opened)
-    records = pq.read_table(list(opened.manifest.paths(opened.folder)), columns=names)
+    records = pq.read_table(list(opened.manifest.list_data_paths(opened.folder)), columns=names)
     if not names:  # all are alike
-        return Linked((), opened.rows, compute_class_size_shares(np.array([opened.rows]), opened.rows))
+        return LinkageRisk((), opened.rows, compute_class_size_shares(np.array([opened.rows]), opened.rows))
     if population is None:
         return count_links(names, encode_shared_values(names, [records])[0])
-    texts = [pieces.name for pieces in opened.manifest.fields if pieces.type == "string" and pieces.name in names]
-    bins = {name: Bins(tuple(edges)) for name, edges in opened.manifest.bins.items() if name in names}
+    text_columns = [
+        pieces.name for pieces in opened.manifest.fields if pieces.type == "string" and pieces.name in names
+    ]
+    bins = {name: Ranges(tuple(edges)) for name, edges in opened.manifest.ranges.items() if name in names}
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
-        text = [name for name in texts if name not in bins]
+        text = [name for name in text_columns if name not in bins]
         source = open_source(population, Path(folder) / "spool", read=replace(read, text=(*read.text, *text)))
         names = [name for name in names if name in source.schema.names]
         if not names:
             raise SpecError("the population has no public column of the release, so nobody can be linked by one.")
         arrays: dict[str, list[pa.Array]] = {name: [] for name in names}
-        for batch in source.batches(tuple(names), BATCH_ROWS):
+        for batch in source.read_batches(tuple(names), BATCH_ROWS):
             for name in names:
                 column = batch.column(name)
                 arrays[name].append(
@@ -90,7 +94,7 @@ def link_records(release: str | Path, population: Any = None, *, read: ReadOptio
 
 def list_public_columns(release: Release) -> list[str]:
     """The public columns of a release."""
-    return [column.name for column in release.manifest.fields if column.name not in release.manifest.shown_names]
+    return [column.name for column in release.manifest.fields if column.name not in release.manifest.protected_columns]
 
 
 def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> list[list[Codes]]:
@@ -110,43 +114,50 @@ def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> li
     return codes_by_table
 
 
-def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence[Codes] | None = None) -> Linked:
+def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence[Codes] | None = None) -> LinkageRisk:
     """Count who is like whom; columns are numbers of the same values in both."""
     number = len(records[0])
     if people is None:
         counts = np.bincount(number_combinations(records))
-        return Linked(tuple(names), number, compute_class_size_shares(counts, number))
-    together = number_combinations([np.concatenate(pair) for pair in zip(records, people, strict=True)])
-    size = int(together.max(initial=0)) + 1
-    here, there = (
-        np.bincount(class_numbers, minlength=size) for class_numbers in (together[:number], together[number:])
+        return LinkageRisk(tuple(names), number, compute_class_size_shares(counts, number))
+    combined_numbers = number_combinations([np.concatenate(pair) for pair in zip(records, people, strict=True)])
+    size = int(combined_numbers.max(initial=0)) + 1
+    record_counts, person_counts = (
+        np.bincount(class_numbers, minlength=size)
+        for class_numbers in (combined_numbers[:number], combined_numbers[number:])
     )
-    is_found = (here > 0) & (there > 0)
-    candidate_counts = np.repeat(there[is_found], here[is_found])  # how many people each record may be
-    alone, below_5, below_11 = (float((candidate_counts <= few).sum()) / max(number, 1) for few in FEW)
-    absent = float(here[there == 0].sum()) / max(number, 1)
-    return Linked(
-        tuple(names), number, compute_class_size_shares(here, number), ClassSizeShares(alone, below_5, below_11), absent
+    is_shared = (record_counts > 0) & (person_counts > 0)
+    # How many people each record may be.
+    candidate_counts = np.repeat(person_counts[is_shared], record_counts[is_shared])
+    unique_share, below_5, below_11 = (float((candidate_counts <= few).sum()) / max(number, 1) for few in CLASS_SIZES)
+    absent = float(record_counts[person_counts == 0].sum()) / max(number, 1)
+    return LinkageRisk(
+        tuple(names),
+        number,
+        compute_class_size_shares(record_counts, number),
+        ClassSizeShares(unique_share, below_5, below_11),
+        absent,
     )
 
 
 def number_combinations(columns: Sequence[Codes]) -> Places:
     """One number for the values of a record in all columns; equal ones for records that are alike."""
     numbers: Places = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
-    room = 1
+    combination_limit = 1
     for codes in columns:
         size = int(codes.max(initial=0)) + 1
-        if room > LARGEST // size:  # numbered anew, so that numbers stay as small as the combinations are few
-            numbers = _renumber(numbers, room)
-            room = int(numbers.max(initial=0)) + 1
+        # Numbered anew, so that numbers stay as small as the combinations are few.
+        if combination_limit > LARGEST_NUMBER // size:
+            numbers = _renumber(numbers, combination_limit)
+            combination_limit = int(numbers.max(initial=0)) + 1
         numbers = numbers * size + codes
-        room *= size
-    return _renumber(numbers, room)
+        combination_limit *= size
+    return _renumber(numbers, combination_limit)
 
 
-def _renumber(numbers: Places, room: int) -> Places:
+def _renumber(numbers: Places, combination_limit: int) -> Places:
     """The same without numbers that do not occur; by a table where there is room for few."""
-    if room <= ROOMY * len(numbers):
-        occurs = np.bincount(numbers, minlength=room) > 0
+    if combination_limit <= TABLE_FACTOR * len(numbers):
+        occurs = np.bincount(numbers, minlength=combination_limit) > 0
         return np.asarray((np.cumsum(occurs) - 1)[numbers])
     return np.asarray(np.unique(numbers, return_inverse=True)[1])

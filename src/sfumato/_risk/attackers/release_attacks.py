@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._query.release import Release
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import Attack
@@ -24,18 +24,18 @@ from sfumato._risk.attackers.attack_scenarios import (
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws
 from sfumato._risk.attackers.corrupted_controls import (
-    Control,
+    SelfTest,
     corrupt_published_values,
-    make_ordered_list_controls,
-    make_unshuffled_controls,
+    make_ordered_list_tests,
+    make_unshuffled_tests,
 )
 from sfumato._risk.attackers.planned_exposure import Target
-from sfumato._risk.attackers.record_linkage import Linked, link_records, list_public_columns
-from sfumato._risk.attackers.release_matching import Matched, match_by_key, match_by_likelihood, read_original
+from sfumato._risk.attackers.record_linkage import LinkageRisk, link_records, list_public_columns
+from sfumato._risk.attackers.release_matching import MatchedRelease, match_by_key, match_by_likelihood, read_original
 from sfumato._risk.attackers.row_order_attack import (
     LARGEST_SCORE,
     LEAST_RECORDS,
-    Trail,
+    OrderTest,
     detect_reused_key,
     examine_row_order,
     examine_value_table,
@@ -56,24 +56,24 @@ class Audit:
     attacks: tuple[Attack, ...]
     """Those who know least first, for each protected column; none where the order gives the records away, or where
     nobody can tell whose record is whose."""
-    trails: tuple[Trail, ...]
+    order_tests: tuple[OrderTest, ...]
     """What the order of the rows gives away."""
-    linked: Linked
+    linkage: LinkageRisk
     """How many records are found by their public columns."""
-    columns: tuple[Attack, ...] = ()
+    column_attacks: tuple[Attack, ...] = ()
     """Whoever knows one public column, each in its turn, for each protected column."""
-    corrupted: Mapping[str, tuple[tuple[float, float | None], ...]] = field(default_factory=dict)
+    success_by_share: Mapping[str, tuple[tuple[float, float | None], ...]] = field(default_factory=dict)
     """For each protected column, how often who knows some of the others is right, by how many of them."""
-    odds: Mapping[str, float | None] = field(default_factory=dict)
+    odds_factors: Mapping[str, float | None] = field(default_factory=dict)
     """For each protected column the largest factor by which what a record shows moves odds; infinite where it rules a
     value out, None where that is not known."""
-    controls: tuple[Control, ...] = ()
+    self_tests: tuple[SelfTest, ...] = ()
     """What was spoilt on purpose, and must be noticed."""
-    laws: tuple[Attack, ...] = ()
+    frequency_attacks: tuple[Attack, ...] = ()
     """Whoever knows the frequencies, about people of whom it is certain which record is theirs."""
-    alone: int | None = None
+    unique_matches: int | None = None
     """How many people were matched by their public columns, where no key told whose record is whose."""
-    unmatched: str = ""
+    skip_reason: str = ""
     """Why there is no attack, where there is none."""
 
     @property
@@ -82,14 +82,14 @@ class Audit:
 
         Whoever knows the frequencies must be right as often as the law of the release says, neither more nor less.
         """
-        all_checks = [item.check for item in self.trails]
-        for item in self.laws:
+        all_checks = [item.check for item in self.order_tests]
+        for item in self.frequency_attacks:
             if item.with_release is not None:
                 belief = item.with_release
                 sentence = (
-                    f"whoever knows how frequent the values of {item.about!r} are is right for {belief.right:.1%} of "
-                    f"{item.records:,} people, and by the law of the release for {belief.expected:.1%} "
-                    f"({belief.surprise:.1f} standard deviations)."
+                    f"whoever knows how frequent the values of {item.protected_column!r} are is right for "
+                    f"{belief.success:.1%} of {item.records:,} people, and by the law of the release for "
+                    f"{belief.expected_success:.1%} ({belief.surprise:.1f} standard deviations)."
                 )
                 all_checks.append(Check("law", abs(belief.surprise) <= LARGEST_SCORE, sentence))
         return tuple(all_checks)
@@ -99,18 +99,18 @@ class Audit:
         return {
             "mechanism": self.mechanism,
             "attacks": [item.to_json() for item in self.attacks],
-            "columns": [item.to_json() for item in self.columns],
-            "order": [{"name": item.name, "score": item.score, "records": item.records} for item in self.trails],
-            "linked": self.linked.to_json(),
-            "others_known": {name: [list(item) for item in shares] for name, shares in self.corrupted.items()},
+            "columns": [item.to_json() for item in self.column_attacks],
+            "order": [{"name": item.name, "score": item.score, "records": item.records} for item in self.order_tests],
+            "linked": self.linkage.to_json(),
+            "others_known": {name: [list(item) for item in shares] for name, shares in self.success_by_share.items()},
             "odds_factors": {
                 name: factor if factor is not None and np.isfinite(factor) else None
-                for name, factor in self.odds.items()
+                for name, factor in self.odds_factors.items()
             },
-            "controls": [item.to_json() for item in self.controls],
-            "matched_by": "key" if self.alone is None else "public columns and law",
-            "alone": self.alone,
-            "not_attacked": self.unmatched or None,
+            "controls": [item.to_json() for item in self.self_tests],
+            "matched_by": "key" if self.unique_matches is None else "public columns and law",
+            "alone": self.unique_matches,
+            "not_attacked": self.skip_reason or None,
         }
 
 
@@ -131,7 +131,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     known_share: float = KNOWN_SHARE,
     seed: int | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
-    read: ReadOptions = AS_USUAL,
+    read: ReadOptions = DEFAULT_READ_OPTIONS,
     table: pa.Table | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Audit:
@@ -143,51 +143,52 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     """
     opened = Release.open(release)
     opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like one that passed
-    links = link_records(release, population, read=read)
+    linkage = link_records(release, population, read=read)
     if table is None:
         table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)
-    mechanism, looks = opened.manifest.mechanism_name, examine_row_order(opened, table)
-    controls = make_unshuffled_controls(list_public_columns(opened), table) if list_public_columns(opened) else []
+    mechanism, order_tests = opened.manifest.mechanism_name, examine_row_order(opened, table)
+    self_tests = make_unshuffled_tests(list_public_columns(opened), table) if list_public_columns(opened) else []
     progress(1, 3)
     try:
         matched_release = match_with_original(opened, table, plan_file, seed)
     except ReleaseFormatError:
-        if plan_file is not None and any(
-            result.is_found for result in looks
-        ):  # nobody needs a key, and it does not fit
-            why = "the rows stand in an order that gives them away, and not where the key puts them."
-            return Audit(mechanism, (), tuple(looks), links, controls=tuple(controls), unmatched=why)
+        # Nobody needs a key, and it does not fit.
+        if plan_file is not None and any(result.is_significant for result in order_tests):
+            skip_reason = "the rows stand in an order that gives them away, and not where the key puts them."
+            return Audit(
+                mechanism, (), tuple(order_tests), linkage, self_tests=tuple(self_tests), skip_reason=skip_reason
+            )
         raise
     if matched_release is None:
-        return Audit(mechanism, (), tuple(looks), links, controls=tuple(controls), unmatched=NO_KEY)
-    looks += examine_value_table(matched_release)
-    controls += make_ordered_list_controls(matched_release)
-    scenes = matched_release.scenes(spec, seed)
-    twins: Sequence[AttackSetup | None] = [None] * len(scenes)
+        return Audit(mechanism, (), tuple(order_tests), linkage, self_tests=tuple(self_tests), skip_reason=NO_KEY)
+    order_tests += examine_value_table(matched_release)
+    self_tests += make_ordered_list_tests(matched_release)
+    setups = matched_release.make_setups(spec, seed)
+    second_setups: Sequence[AttackSetup | None] = [None] * len(setups)
     if second is not None:
-        other = Release.open(second[0])
-        same = read_original(other, original, second[1], hierarchies=hierarchies, read=read)
-        twin = match_with_original(other, same, second[1], seed)
-        twins = twins if twin is None else twin.scenes(spec, seed)
-        looks.append(detect_reused_key(release, second[0]))
-    steps = iter(range(2, 2 + 4 * len(scenes)))
+        second_release = Release.open(second[0])
+        second_table = read_original(second_release, original, second[1], hierarchies=hierarchies, read=read)
+        second_matched = match_with_original(second_release, second_table, second[1], seed)
+        second_setups = second_setups if second_matched is None else second_matched.make_setups(spec, seed)
+        order_tests.append(detect_reused_key(release, second[0]))
+    steps = iter(range(2, 2 + 4 * len(setups)))
     column_attacks = [
         _ColumnAttacks.of(
-            scene, again, known_share, matched_release, lambda: progress(next(steps), 1 + 4 * len(scenes))
+            setup, second_setup, known_share, matched_release, lambda: progress(next(steps), 1 + 4 * len(setups))
         )
-        for scene, again in zip(scenes, twins, strict=True)
+        for setup, second_setup in zip(setups, second_setups, strict=True)
     ]
     return Audit(
         mechanism,
         tuple(attack for result in column_attacks for attack in result.attacks),
-        tuple(looks),
-        links,
-        tuple(attack for result in column_attacks for attack in result.columns),
-        {result.column: result.corrupted for result in column_attacks},
-        {result.column: result.odds for result in column_attacks},
-        (*controls, *(result.control for result in column_attacks if result.control is not None)),
-        tuple(result.law for result in column_attacks if result.law is not None),
-        None if matched_release.is_alone is None else int(matched_release.is_alone.sum()),
+        tuple(order_tests),
+        linkage,
+        tuple(attack for result in column_attacks for attack in result.column_attacks),
+        {result.column: result.success_by_share for result in column_attacks},
+        {result.column: result.odds_factor for result in column_attacks},
+        (*self_tests, *(result.self_test for result in column_attacks if result.self_test is not None)),
+        tuple(result.frequency_attack for result in column_attacks if result.frequency_attack is not None),
+        None if matched_release.is_unique is None else int(matched_release.is_unique.sum()),
     )
 
 
@@ -197,65 +198,74 @@ class _ColumnAttacks:
 
     column: str
     attacks: tuple[Attack, ...]
-    columns: tuple[Attack, ...]
-    corrupted: tuple[tuple[float, float | None], ...]
-    odds: float | None
-    law: Attack | None
-    control: Control | None
+    column_attacks: tuple[Attack, ...]
+    success_by_share: tuple[tuple[float, float | None], ...]
+    odds_factor: float | None
+    frequency_attack: Attack | None
+    self_test: SelfTest | None
 
     @classmethod
     def of(
         cls,
-        scene: AttackSetup,
-        again: AttackSetup | None,
+        setup: AttackSetup,
+        second_setup: AttackSetup | None,
         known_share: float,
-        release: Matched,
+        release: MatchedRelease,
         step: Callable[[], None],
     ) -> _ColumnAttacks:
         """Let them look, in four steps."""
-        attacks = tuple(run_attack_scenarios(scene, again, known_share=known_share))
+        attacks = tuple(run_attack_scenarios(setup, second_setup, known_share=known_share))
         step()
-        columns = attack_with_each_column(scene)
+        column_attacks = attack_with_each_column(setup)
         step()
-        corrupted = measure_by_known_share(scene) if scene.target.columns else ()
-        odds = compute_odds_factor(scene)
+        success_by_share = measure_by_known_share(setup) if setup.target.columns else ()
+        odds_factor = compute_odds_factor(setup)
         step()
-        certain = _select_certain_people(scene, release)
-        law, control = (
-            (None, None) if certain is None else (attack_with_frequencies(certain), corrupt_published_values(certain))
+        certain_setup = _select_certain_people(setup, release)
+        frequency_attack, self_test = (
+            (None, None)
+            if certain_setup is None
+            else (attack_with_frequencies(certain_setup), corrupt_published_values(certain_setup))
         )
         step()
-        return cls(scene.target.name, attacks, columns, corrupted, odds, law, control)
+        return cls(
+            setup.target.name, attacks, column_attacks, success_by_share, odds_factor, frequency_attack, self_test
+        )
 
 
-def _select_certain_people(scene: AttackSetup, release: Matched) -> AttackSetup | None:
+def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> AttackSetup | None:
     """The people of whom it is certain which record is theirs; None where they are too few to judge by.
 
     They are a table of their own, because their values are not as frequent as those of all.
     """
-    if release.is_alone is None:
-        return scene
-    alone = np.flatnonzero(release.is_alone)
-    if len(alone) < LEAST_RECORDS:
+    if release.is_unique is None:
+        return setup
+    unique_people = np.flatnonzero(release.is_unique)
+    if len(unique_people) < LEAST_RECORDS:
         return None
-    target = Target(scene.target.name, scene.target.held[alone], scene.target.limits, {})
-    rows = np.arange(target.looked_at)
-    return replace(scene, target=target, rows=rows, likely=lambda wanted: scene.likely(alone[wanted]))
+    target = Target(setup.target.name, setup.target.true_codes[unique_people], setup.target.limits, {})
+    rows = np.arange(target.attacked_count)
+    return replace(
+        setup,
+        target=target,
+        rows=rows,
+        compute_likelihoods=lambda selected_rows: setup.compute_likelihoods(unique_people[selected_rows]),
+    )
 
 
 def match_with_original(
     release: Release, table: pa.Table, plan_file: str | Path | None, seed: int | None = None
-) -> Matched | None:
+) -> MatchedRelease | None:
     """Whose record is whose: by the key of the plan file, or without one by public columns and law, if that can be."""
     if plan_file is not None:
         return match_by_key(release, table, plan_file)
     return match_by_likelihood(release, table, make_draws(seed))
 
 
-def compute_odds_factor(scene: AttackSetup) -> float | None:
+def compute_odds_factor(setup: AttackSetup) -> float | None:
     """The largest factor by which what one of the records shows moves the odds of two values."""
-    likely = scene.likely(scene.rows)
-    if likely is None or not len(likely):
+    likelihoods = setup.compute_likelihoods(setup.rows)
+    if likelihoods is None or not len(likelihoods):
         return None
-    least, most = likely.min(axis=1), likely.max(axis=1)
+    least, most = likelihoods.min(axis=1), likelihoods.max(axis=1)
     return float(np.divide(most, least, out=np.full(len(most), np.inf), where=least > 0).max())

@@ -21,12 +21,12 @@ from sfumato._core.arrays import Codes, Floats, Mask, Places
 from sfumato._core.cell_values import Value, split_value
 from sfumato._core.random_draws import Draws
 from sfumato._core.sorting import find_sorted_positions
-from sfumato._perturb.perturbation import order_words
+from sfumato._perturb.perturbation import draw_order_keys
 from sfumato._planning.plan_file import PlanFile
 from sfumato._profile.record_sample import MOST_RECORDS
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._records import Naming
 from sfumato._records.column_codes import decode_dictionary, encode_values
 from sfumato._records.tally import Holdings
@@ -41,29 +41,29 @@ from sfumato._verify.against_original import OriginalRows, match_hierarchy_group
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
 
-MOST_DRAWN = 1 << 22
+MOST_DRAWN_CELLS = 1 << 22
 """Records times values of which it is drawn whose record is whose."""
 
 
 @dataclass(frozen=True, eq=False)
-class Matched:
+class MatchedRelease:
     """A release whose records are matched with the original: people stand in the order of the original. Secret."""
 
     manifest: Manifest
     columns: Mapping[str, Codes] = field(repr=False)
     """The public columns."""
-    held: Codes = field(repr=False)
+    true_codes: Codes = field(repr=False)
     """The true values, as places of the domain."""
-    shown: Codes = field(repr=False)
+    published_codes: Codes = field(repr=False)
     """What the records show, as the reader of the release reads them."""
     order: Places = field(repr=False)
     """The number of the person of each record, in the order of the release."""
-    listed: Holdings | None = field(default=None, repr=False)
+    holdings: Holdings | None = field(default=None, repr=False)
     """What the table beside the records lists, in its order, where there is one."""
-    is_alone: Mask | None = field(default=None, repr=False)
+    is_unique: Mask | None = field(default=None, repr=False)
     """Who was matched by public columns alone, where no key told of the others; None where one did."""
 
-    def scenes(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[AttackSetup]:
+    def make_setups(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[AttackSetup]:
         """A scene for each protected column; with a request it is also counted who is believed beyond it.
 
         Of more than 200,000 people as many are looked at, those who come first in the release.
@@ -72,22 +72,26 @@ class Matched:
         first = np.searchsorted(people, self.order[: len(people)])  # in the order of the release, which is random
         columns = {name: codes[people] for name, codes in self.columns.items()}
         draws, setups = make_draws(seed), []
-        for number, (name, domain, column_codes) in enumerate(self._protected()):
-            limits = np.ones(len(domain)) if spec is None else np.array([float(limit) for limit in spec.limits(domain)])
+        for number, (name, domain, column_codes) in enumerate(self._list_protected()):
+            limits = (
+                np.ones(len(domain)) if spec is None else np.array([float(limit) for limit in spec.list_limits(domain)])
+            )
             target = Target(name, column_codes[people], limits, columns)
-            groups = self.shown if self.listed is not None and len(people) == len(column_codes) else None
+            groups = self.published_codes if self.holdings is not None and len(people) == len(column_codes) else None
             rows = select_attacked_rows(first, target, groups)
-            likely = partial(self._likely, people, number)
-            setups.append(AttackSetup(target, likely, rows, groups, draws.for_column(name), seed))
+            compute_likelihoods = partial(self._compute_likelihoods, people, number)
+            setups.append(AttackSetup(target, compute_likelihoods, rows, groups, draws.narrow_to_column(name), seed))
         return setups
 
-    def _protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
+    def _list_protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
         """What is protected, column by column where each is protected for itself: name, domain, what people hold."""
-        return [(name, domain, codes[self.held]) for name, domain, codes in list_protected_columns(self.manifest)]
+        return [(name, domain, codes[self.true_codes]) for name, domain, codes in list_protected_columns(self.manifest)]
 
-    def _likely(self, people: Places, number: int, rows: Places) -> Floats:
+    def _compute_likelihoods(self, people: Places, number: int, rows: Places) -> Floats:
         model = self.manifest.mechanism.require(AttackModel)
-        return model.compute_published_likelihoods(self.manifest.design, self.shown, self.held, people[rows])[number]
+        return model.compute_published_likelihoods(
+            self.manifest.design, self.published_codes, self.true_codes, people[rows]
+        )[number]
 
 
 def list_protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], Codes]]:
@@ -96,7 +100,7 @@ def list_protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, .
     if not manifest.is_independent:
         return [(manifest.sensitive_name, domain, np.arange(len(domain)))]
     column_entries: list[tuple[str, tuple[Value, ...], Codes]] = []
-    for number, name in enumerate(manifest.sensitive):
+    for number, name in enumerate(manifest.sensitive_columns):
         values = [split_value(value)[number] for value in domain]
         places = {value: place for place, value in enumerate(dict.fromkeys(values))}
         column_entries.append((name, tuple(places), np.array([places[value] for value in values])))
@@ -109,7 +113,7 @@ def read_original(
     plan_file: str | Path | None = None,
     *,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
-    read: ReadOptions = AS_USUAL,
+    read: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
     with open_original(release.folder, original, plan_file, read=read) as rows:
@@ -120,118 +124,120 @@ def prepare_table(
     release: Release, rows: OriginalRows, hierarchies: Mapping[str, Hierarchy | Path] | None = None
 ) -> pa.Table:
     """Rows as they were published, but for what is sensitive, which is true."""
-    groups = match_hierarchy_groups(rows.written, hierarchies or {})
-    types, batches = prepare_rows(release.folder, rows.written, rows.source, groups)
+    groups = match_hierarchy_groups(rows.view, hierarchies or {})
+    types, batches = prepare_rows(release.folder, rows.view, rows.source, groups)
     return pa.Table.from_batches(batches, schema=types).combine_chunks()
 
 
-def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
+def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> MatchedRelease:
     """Match the records of a release with those of its original, from `read_original`, by the key of the plan."""
-    manifest, paths = release.manifest, release.manifest.paths(release.folder)
+    manifest, paths = release.manifest, release.manifest.list_data_paths(release.folder)
     names, key = list_public_columns(release), PlanFile.read(Path(plan_file)).table_draws
     public = pq.read_table(list(paths), columns=names)
-    order = find_sorted_positions(order_words(key, 0, table.num_rows)).astype(np.int64)
-    here, own = encode_shared_values(names, [public, table])
+    order = find_sorted_positions(draw_order_keys(key, 0, table.num_rows)).astype(np.int64)
+    release_codes, table_codes = encode_shared_values(names, [public, table])
     is_same = public.num_rows == table.num_rows
-    if not is_same or not all(np.array_equal(one, other[order]) for one, other in zip(here, own, strict=True)):
+    if not is_same or not all(
+        np.array_equal(one, other[order]) for one, other in zip(release_codes, table_codes, strict=True)
+    ):
         raise ReleaseFormatError(
             "the records of the release do not stand where the key of the plan file puts those of the table; name the "
             "table and the plan file of this release."
         )
-    shown = read_published_codes(release)
-    by_person = np.empty_like(shown)
-    by_person[order] = shown
-    listed = manifest.shown.listed(manifest.naming, release.folder)
-    columns = dict(zip(names, own, strict=True))
-    return Matched(manifest, columns, find_domain_places(manifest.naming, table), by_person, order, listed)
+    published_codes = read_published_codes(release)
+    by_person = np.empty_like(published_codes)
+    by_person[order] = published_codes
+    holdings = manifest.encoding.read_side_table(manifest.naming, release.folder)
+    columns = dict(zip(names, table_codes, strict=True))
+    return MatchedRelease(manifest, columns, find_domain_places(manifest.naming, table), by_person, order, holdings)
 
 
-def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matched | None:
+def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> MatchedRelease | None:
     """The same where there is no key: by public columns, and by the law of the release among people who are alike.
 
     Of very many records whole crowds are taken, by chance. None where the law is not known, or records are in groups
     whose contents are published: then records cannot change places by themselves.
     """
     manifest, names = release.manifest, list_public_columns(release)
-    if manifest.shown.listed(manifest.naming, release.folder) is not None:
+    if manifest.encoding.read_side_table(manifest.naming, release.folder) is not None:
         return None
-    public = pq.read_table(list(manifest.paths(release.folder)), columns=names)
-    here, own = encode_shared_values(names, [public, table])
+    public = pq.read_table(list(manifest.list_data_paths(release.folder)), columns=names)
+    release_codes, table_codes = encode_shared_values(names, [public, table])
     rows, people = public.num_rows, table.num_rows
-    crowd = number_combinations([np.concatenate(pair) for pair in zip(here, own, strict=True)])
-    crowd = crowd if names else np.zeros(rows + people, dtype=np.int64)
-    sizes, twins = (
-        np.bincount(crowd_numbers, minlength=int(crowd.max(initial=0)) + 1)
-        for crowd_numbers in (crowd[:rows], crowd[rows:])
+    class_numbers = number_combinations([np.concatenate(pair) for pair in zip(release_codes, table_codes, strict=True)])
+    class_numbers = class_numbers if names else np.zeros(rows + people, dtype=np.int64)
+    sizes, person_sizes = (
+        np.bincount(table_classes, minlength=int(class_numbers.max(initial=0)) + 1)
+        for table_classes in (class_numbers[:rows], class_numbers[rows:])
     )
-    if not np.array_equal(sizes, twins):
+    if not np.array_equal(sizes, person_sizes):
         raise ReleaseFormatError(
             "the public columns of the table are not those of the release: name the table that it was made from, as it "
             "was then."
         )
-    true_codes, shown = find_domain_places(manifest.naming, table), read_published_codes(release)
-    is_taken = _draw_crowds(sizes, len(manifest.domain), draws)
+    true_codes, published_codes = find_domain_places(manifest.naming, table), read_published_codes(release)
+    is_selected = _draw_classes(sizes, len(manifest.domain), draws)
     records, persons = (
-        taken_rows[np.argsort(crowd_numbers[taken_rows], kind="stable")]
-        for crowd_numbers in (crowd[:rows], crowd[rows:])
-        for taken_rows in [np.flatnonzero(is_taken[crowd_numbers])]
+        selected_rows[np.argsort(table_classes[selected_rows], kind="stable")]
+        for table_classes in (class_numbers[:rows], class_numbers[rows:])
+        for selected_rows in [np.flatnonzero(is_selected[table_classes])]
     )
-    record_codes, own_held = shown[records], true_codes[persons]
+    record_codes, own_true_codes = published_codes[records], true_codes[persons]
 
     model = manifest.mechanism.require(AttackModel)
 
-    def likely(person: Places) -> Floats:
+    def compute_likelihoods(person: Places) -> Floats:
         likelihoods = model.compute_published_likelihoods(
-            manifest.design, record_codes, own_held[person], np.arange(len(record_codes))
+            manifest.design, record_codes, own_true_codes[person], np.arange(len(record_codes))
         )
         codes = [part[2] for part in list_protected_columns(manifest)]
         return np.asarray(np.prod([part[:, places] for part, places in zip(likelihoods, codes, strict=True)], axis=0))
 
-    person = draw_likely_order(sizes[is_taken], own_held, likely, draws)
+    person = draw_likely_order(sizes[is_selected], own_true_codes, compute_likelihoods, draws)
     if person is None:
         return None
     matched_people = np.sort(persons)
     order = np.searchsorted(matched_people, persons[person])[np.argsort(records)]
-    by_person = np.empty_like(shown[: len(matched_people)])
-    by_person[order] = shown[np.sort(records)]
-    columns = {name: codes[matched_people] for name, codes in zip(names, own, strict=True)}
-    return Matched(
+    by_person = np.empty_like(published_codes[: len(matched_people)])
+    by_person[order] = published_codes[np.sort(records)]
+    columns = {name: codes[matched_people] for name, codes in zip(names, table_codes, strict=True)}
+    return MatchedRelease(
         manifest,
         columns,
         true_codes[matched_people],
         by_person,
         order,
-        is_alone=sizes[crowd[rows:][matched_people]] == 1,
+        is_unique=sizes[class_numbers[rows:][matched_people]] == 1,
     )
 
 
-def _draw_crowds(sizes: Places, values: int, draws: Draws) -> Mask:
+def _draw_classes(sizes: Places, values: int, draws: Draws) -> Mask:
     """Which crowds are taken: all, or of very many records whole ones by chance, of which one may be too large."""
-    chance = np.argsort(draws.stream("crowds").words(0, len(sizes)))
-    many = min(MOST_RECORDS, max(MOST_DRAWN // values, LEAST_RECORDS))
-    first = max(int(np.searchsorted(np.cumsum(sizes[chance]), many, side="right")), 1)
-    is_drawn: Mask = np.zeros(len(sizes), dtype=np.bool_)
-    is_drawn[chance[:first]] = True
-    return is_drawn
+    random_order = np.argsort(draws.get_stream("crowds").draw_bits(0, len(sizes)))
+    record_limit = min(MOST_RECORDS, max(MOST_DRAWN_CELLS // values, LEAST_RECORDS))
+    first = max(int(np.searchsorted(np.cumsum(sizes[random_order]), record_limit, side="right")), 1)
+    is_selected: Mask = np.zeros(len(sizes), dtype=np.bool_)
+    is_selected[random_order[:first]] = True
+    return is_selected
 
 
 def read_published_codes(release: Release) -> Codes:
     """What the records show, in their order, as the reader of the release reads them."""
-    manifest, paths = release.manifest, release.manifest.paths(release.folder)
-    read_shown = manifest.shown.reader(manifest.naming)
-    records = read_batches(paths, read_record_schema(paths, manifest), manifest.shown_names)
-    return np.concatenate([read_shown(batch) for batch in records])
+    manifest, paths = release.manifest, release.manifest.list_data_paths(release.folder)
+    read_codes = manifest.encoding.make_reader(manifest.naming)
+    records = read_batches(paths, read_record_schema(paths, manifest), manifest.protected_columns)
+    return np.concatenate([read_codes(batch) for batch in records])
 
 
 def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
     """The places of what people hold in the domain; a combination is told by all its parts."""
     keys, domain_keys = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
     for number, name in enumerate(naming.sensitive):
-        values = naming.part(number)
-        wanted = values.drop_null().unique()
-        size = len(wanted) + 2  # the missing value, and what is not in the domain
-        keys = keys * size + encode_values(decode_dictionary(table.column(name).combine_chunks()), wanted)
-        domain_keys = domain_keys * size + encode_values(values, wanted)
+        values = naming.make_part_domain(number)
+        distinct_values = values.drop_null().unique()
+        size = len(distinct_values) + 2  # the missing value, and what is not in the domain
+        keys = keys * size + encode_values(decode_dictionary(table.column(name).combine_chunks()), distinct_values)
+        domain_keys = domain_keys * size + encode_values(values, distinct_values)
     order = np.argsort(domain_keys)
     places = order[np.minimum(np.searchsorted(domain_keys, keys, sorter=order), len(domain_keys) - 1)]
     if not np.array_equal(domain_keys[places], keys):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from sfumato._core.arrays import Codes, Places
 from sfumato._query.release import Release
 from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns, number_combinations
-from sfumato._risk.attackers.release_matching import Matched, read_published_codes
+from sfumato._risk.attackers.release_matching import MatchedRelease, read_published_codes
 from sfumato._verify.verification import Check
 
 LARGEST_SCORE = 4.891638475698590
@@ -29,7 +29,7 @@ LEAST_RECORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class OrderTest:
     """One look at an order: what goes together that should not, and by how many standard deviations."""
 
     name: str
@@ -38,72 +38,73 @@ class Trail:
     """On how many records it was looked at; the score is 0 where they are too few."""
 
     @property
-    def is_found(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the order gives something away."""
         return abs(self.score) > LARGEST_SCORE
 
     @property
     def check(self) -> Check:
         """The same as `verify` says it."""
-        verdict = "go together" if self.is_found else "have nothing to do with each other"
+        verdict = "go together" if self.is_significant else "have nothing to do with each other"
         sentence = f"{self.name} {verdict} ({self.score:.1f} standard deviations, {self.records:,} records)."
-        return Check("order", not self.is_found, sentence)
+        return Check("order", not self.is_significant, sentence)
 
     @classmethod
-    def of(cls, name: str, found: float, mean: float, variance: float, records: int) -> Trail:
+    def of(cls, name: str, statistic: float, mean: float, variance: float, records: int) -> OrderTest:
         """From a number, and its mean and variance over all orders."""
-        is_told = records >= LEAST_RECORDS and variance > 0
-        return cls(name, (found - mean) / math.sqrt(variance) if is_told else 0.0, records)
+        is_testable = records >= LEAST_RECORDS and variance > 0
+        return cls(name, (statistic - mean) / math.sqrt(variance) if is_testable else 0.0, records)
 
 
-def compare_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
+def compare_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> OrderTest:
     """Whether the same people stand in the same rows of two tables more often than by chance, by their public columns.
 
     Two releases of one key do, and so does a release that was never shuffled.
     """
     rows = len(one[0]) if one else 0
     if not rows or rows != len(other[0]):
-        return Trail(name, 0.0, 0)
-    together = number_combinations([np.concatenate(pair) for pair in zip(one, other, strict=True)])
-    return _score_agreement(name, np.zeros(rows, dtype=np.int64), together[:rows], together[rows:])
+        return OrderTest(name, 0.0, 0)
+    class_numbers = number_combinations([np.concatenate(pair) for pair in zip(one, other, strict=True)])
+    return _score_agreement(name, np.zeros(rows, dtype=np.int64), class_numbers[:rows], class_numbers[rows:])
 
 
-def compare_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
+def compare_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> OrderTest:
     """Whether people who are alone with their public columns come earlier in both of two tables: rank correlation."""
     rows = len(one[0]) if one else 0
-    together = number_combinations([np.concatenate(pair) for pair in zip(one, other, strict=True)])
-    first, second = together[:rows], together[rows:]
+    combined_numbers = number_combinations([np.concatenate(pair) for pair in zip(one, other, strict=True)])
+    first, second = combined_numbers[:rows], combined_numbers[rows:]
     counts = [
-        np.bincount(class_numbers, minlength=int(together.max(initial=0)) + 1) for class_numbers in (first, second)
+        np.bincount(class_numbers, minlength=int(combined_numbers.max(initial=0)) + 1)
+        for class_numbers in (first, second)
     ]
-    alone = np.flatnonzero((counts[0] == 1) & (counts[1] == 1))
+    unique_classes = np.flatnonzero((counts[0] == 1) & (counts[1] == 1))
     places = [np.empty(len(counts[0]), dtype=np.int64) for _ in range(2)]
     for place, class_numbers in zip(places, (first, second), strict=True):
         place[class_numbers] = np.arange(len(class_numbers))
-    ranks = [np.argsort(np.argsort(place[alone])).astype(np.float64) for place in places]
-    number = len(alone)
+    ranks = [np.argsort(np.argsort(place[unique_classes])).astype(np.float64) for place in places]
+    number = len(unique_classes)
     if number < LEAST_RECORDS:
-        return Trail(name, 0.0, number)
+        return OrderTest(name, 0.0, number)
     correlation = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-    return Trail.of(name, correlation, 0.0, 1 / (number - 1), number)
+    return OrderTest.of(name, correlation, 0.0, 1 / (number - 1), number)
 
 
-def compare_neighbours(name: str, shown: Codes) -> Trail:
+def compare_neighbours(name: str, published_codes: Codes) -> OrderTest:
     """Whether records that follow each other show the same more often than by chance.
 
     By the number of runs of several kinds (Wald and Wolfowitz 1940; Barton and David 1957). A table that is sorted by
     what is protected, perturbed and left in order gives values away so.
     """
-    counts, rows = np.bincount(shown).astype(np.float64), len(shown)
+    counts, rows = np.bincount(published_codes).astype(np.float64), len(published_codes)
     if rows < LEAST_RECORDS:
-        return Trail(name, 0.0, rows)
+        return OrderTest(name, 0.0, rows)
     squares, cubes = float((counts**2).sum()), float((counts**3).sum())
     mean = (squares - rows) / rows
     variance = (squares * (squares + rows * (rows + 1)) - 2 * rows * cubes - rows**3) / (rows**2 * (rows - 1))
-    return Trail.of(name, float((shown[1:] == shown[:-1]).sum()), mean, variance, rows)
+    return OrderTest.of(name, float((published_codes[1:] == published_codes[:-1]).sum()), mean, variance, rows)
 
 
-def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Codes, values: Codes) -> Trail:
+def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Codes, values: Codes) -> OrderTest:
     """Whether the i-th record of each group has the i-th of its values, as the table beside the records lists them.
 
     `groups` and `true_codes` are those of the records in the order of the release; `lines` are the groups of the
@@ -115,7 +116,7 @@ def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Code
     )
 
 
-def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Trail:
+def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> OrderTest:
     """How often two lists agree, place by place, if one of them stands in any order within each group.
 
     Both hold the same in each group: with c of a kind among n, the mean is the sum of c²/n, and the variance
@@ -123,42 +124,48 @@ def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Tra
     """
     size = int(max(one.max(initial=0), other.max(initial=0))) + 1
     lines, counts = np.unique(groups * size + one, return_counts=True)
-    group, many = lines // size, counts.astype(np.float64)
+    group, group_counts = lines // size, counts.astype(np.float64)
     number = np.bincount(groups).astype(np.float64)
-    sums = [np.bincount(group, weights=many**power, minlength=len(number)).astype(np.float64) for power in (2, 3)]
+    sums = [
+        np.bincount(group, weights=group_counts**power, minlength=len(number)).astype(np.float64) for power in (2, 3)
+    ]
     rows, squares, cubes = (array[number > 1] for array in (number, *sums))
     variance = (squares - 2 * cubes / rows + (squares / rows) ** 2) / (rows - 1)
-    inside = number[groups] > 1
-    agreements, mean = float((one == other)[inside].sum()), float((squares / rows).sum())
-    return Trail.of(name, agreements, mean, float(variance.sum()), int(inside.sum()))
+    is_testable = number[groups] > 1
+    agreements, mean = float((one == other)[is_testable].sum()), float((squares / rows).sum())
+    return OrderTest.of(name, agreements, mean, float(variance.sum()), int(is_testable.sum()))
 
 
-def detect_reused_key(one: str | Path, other: str | Path) -> Trail:
+def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
     """Whether two releases of the same people stand in the same order: then they were drawn by one key."""
     first, second = Release.open(one), Release.open(other)
     names = [name for name in list_public_columns(first) if name in list_public_columns(second)]
-    tables = [pq.read_table(list(release.manifest.paths(release.folder)), columns=names) for release in (first, second)]
+    tables = [
+        pq.read_table(list(release.manifest.list_data_paths(release.folder)), columns=names)
+        for release in (first, second)
+    ]
     return compare_places("the rows of the two releases", *encode_shared_values(names, tables))
 
 
-def examine_row_order(release: Release, table: pa.Table) -> list[Trail]:
+def examine_row_order(release: Release, table: pa.Table) -> list[OrderTest]:
     """Looks at the order of a release beside its original, as `read_original` gives it; no key is needed."""
-    names, shown = list_public_columns(release), read_published_codes(release)
-    records = pq.read_table(list(release.manifest.paths(release.folder)), columns=names)
-    here, own = encode_shared_values(names, [records, table])
-    symbols = shown if shown.ndim == 1 else shown.argmax(axis=1)  # of a set its first member
+    names, published_codes = list_public_columns(release), read_published_codes(release)
+    records = pq.read_table(list(release.manifest.list_data_paths(release.folder)), columns=names)
+    release_codes, table_codes = encode_shared_values(names, [records, table])
+    # Of a set its first member.
+    symbols = published_codes if published_codes.ndim == 1 else published_codes.argmax(axis=1)
     return [
-        compare_places("the rows of the release and those of the table", here, own),
-        compare_order("the order of the release and that of the table", here, own),
+        compare_places("the rows of the release and those of the table", release_codes, table_codes),
+        compare_order("the order of the release and that of the table", release_codes, table_codes),
         compare_neighbours("what records show and the records next to them", symbols.astype(np.int64)),
     ]
 
 
-def examine_value_table(release: Matched) -> list[Trail]:
+def examine_value_table(release: MatchedRelease) -> list[OrderTest]:
     """A look at the order of the table beside the records, where there is one."""
-    if release.listed is None:
+    if release.holdings is None:
         return []
-    listed, order = release.listed, release.order
-    lines, values = (np.repeat(array, listed.counts) for array in (listed.buckets, listed.places))
+    holdings, order = release.holdings, release.order
+    lines, values = (np.repeat(array, holdings.counts) for array in (holdings.buckets, holdings.places))
     name = "the records of groups and the values beside them"
-    return [compare_group_lists(name, release.shown[order], release.held[order], lines, values)]
+    return [compare_group_lists(name, release.published_codes[order], release.true_codes[order], lines, values)]

@@ -18,16 +18,16 @@ from sfumato._core.arrays import Codes, Counts, Floats
 FALSE_ALARMS = 1e-6
 """The chance that a table whose rows stand in a random order has a finding about its order, at most."""
 
-LIKELIER = np.array([1 / 16, 1 / 4, 2 / 3, 0.9, 0.98, 1.02, 1.1, 1.5, 3.0, 10.0, 100.0, 1e4])
+REPEAT_FACTORS = np.array([1 / 16, 1 / 4, 2 / 3, 0.9, 0.98, 1.02, 1.1, 1.5, 3.0, 10.0, 100.0, 1e4])
 """How many times as likely it is bet to be that a row repeats the one before."""
 
 DRIFTS = np.array([-16.0, -4.0, -1.0, -0.25, -0.05, 0.05, 0.25, 1.0, 4.0, 16.0])
 """How much likelier, as a logarithm, small values are bet to be than middling ones at the beginning of a table."""
 
 MOST_BINS = 16
-STRETCHES = 64
-BLOCK = 16
-PRIOR = 3.0
+MOST_STRETCHES = 64
+BLOCK_ROWS = 16
+PRIOR_RECORDS = 3.0
 """What has been seen together is weighed against so many records that have nothing to do with each other."""
 
 
@@ -55,10 +55,10 @@ def compute_repeats_capital(codes: Codes, size: int) -> float:
     order = np.argsort(codes, kind="stable")
     ranks: Counts = np.empty(rows, dtype=np.int64)
     ranks[order] = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
-    left = counts.take(codes[:-1]) - ranks[:-1] - 1
-    chances = left / np.arange(rows - 1, 0, -1)
+    remaining_counts = counts.take(codes[:-1]) - ranks[:-1] - 1
+    chances = remaining_counts / np.arange(rows - 1, 0, -1)
     hits = int((codes[1:] == codes[:-1]).sum())
-    capitals = [hits * math.log(factor) - np.log1p((factor - 1) * chances).sum() for factor in LIKELIER]
+    capitals = [hits * math.log(factor) - np.log1p((factor - 1) * chances).sum() for factor in REPEAT_FACTORS]
     return compute_shared_capital(np.array(capitals))
 
 
@@ -66,25 +66,25 @@ def compute_drift_capital(bins: Codes) -> float:
     """The capital of somebody who bets that values rise, or fall, from the first row to the last."""
     if not len(bins):
         return 0.0
-    left = np.bincount(bins, minlength=MOST_BINS)
-    scores = (np.cumsum(left) - left / 2) * 2 / len(bins) - 1
+    remaining_counts = np.bincount(bins, minlength=MOST_BINS)
+    scores = (np.cumsum(remaining_counts) - remaining_counts / 2) * 2 / len(bins) - 1
     capitals = np.zeros(len(DRIFTS))
-    stretches = min(STRETCHES, len(bins))
+    stretches = min(MOST_STRETCHES, len(bins))
     for stretch, piece in enumerate(np.array_split(bins, stretches)):
         # Where values rise, each row is smaller than what is left, and towards the end by less and less.
         place = (stretch + 0.5) / stretches - 1
         weights = np.exp(np.outer(scores * place, DRIFTS))
         indicators = np.eye(MOST_BINS)[piece]
-        remaining = left - (np.cumsum(indicators, axis=0) - indicators)
-        rows_left = left.sum() - np.arange(len(piece))
+        remaining = remaining_counts - (np.cumsum(indicators, axis=0) - indicators)
+        rows_left = remaining_counts.sum() - np.arange(len(piece))
         expected = remaining @ weights  # times the rows that are left
-        taken = indicators.sum(axis=0)
-        capitals += taken @ np.log(weights) - np.log(expected).sum(axis=0) + np.log(rows_left).sum()
-        left = left - taken
+        stretch_counts = indicators.sum(axis=0)
+        capitals += stretch_counts @ np.log(weights) - np.log(expected).sum(axis=0) + np.log(rows_left).sum()
+        remaining_counts = remaining_counts - stretch_counts
     return compute_shared_capital(capitals)
 
 
-def order_capital(codes: Codes, size: int) -> float:
+def compute_order_capital(codes: Codes, size: int) -> float:
     """The capital of all who bet that the order of rows has something to do with an ordered column."""
     bins = bin_codes(codes, size)
     capitals = [compute_drift_capital(bins), compute_repeats_capital(bins, min(size, MOST_BINS))]
@@ -100,10 +100,10 @@ def compute_pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
     those that are left in its block. Blocks are numbered in order, and have at most `BLOCK` rows each.
     """
     is_learned = blocks % 2 == 0
-    together = np.zeros((MOST_BINS, MOST_BINS))
-    np.add.at(together, (one[is_learned], other[is_learned]), 1)
-    shares = (together.sum(axis=0) + 1) / (together.sum() + MOST_BINS)
-    weights = (together + PRIOR * shares) / (together.sum(axis=1, keepdims=True) + PRIOR) / shares
+    pair_counts = np.zeros((MOST_BINS, MOST_BINS))
+    np.add.at(pair_counts, (one[is_learned], other[is_learned]), 1)
+    shares = (pair_counts.sum(axis=0) + 1) / (pair_counts.sum() + MOST_BINS)
+    weights = (pair_counts + PRIOR_RECORDS * shares) / (pair_counts.sum(axis=1, keepdims=True) + PRIOR_RECORDS) / shares
     one, other, blocks = one[~is_learned], other[~is_learned], blocks[~is_learned]
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
     lengths = np.diff(starts, append=len(blocks))
@@ -111,8 +111,8 @@ def compute_pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
     for length in np.unique(lengths[lengths > 1]):
         rows = starts[lengths == length][:, None] + np.arange(length)
         bets = weights[one[rows][:, :, None], other[rows][:, None, :]]
-        left = np.triu(np.ones((length, length)))
-        expected = (bets * left).sum(axis=2) / left.sum(axis=1)
+        is_remaining = np.triu(np.ones((length, length)))
+        expected = (bets * is_remaining).sum(axis=2) / is_remaining.sum(axis=1)
         capital += float(np.log(np.diagonal(bets, axis1=1, axis2=2) / expected).sum())
     return capital
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sfumato._core.arrays import Floats
 from sfumato._profile.column_checks import explain_uniqueness
-from sfumato._profile.role_guessing import MANY_NUMBERS, NAMING, PERSON
+from sfumato._profile.role_guessing import MANY_NUMBERS, NAME_COLUMNS, PERSON
 from sfumato._profile.table_profile import ColumnProfile
 from sfumato._risk.coded_table import CodedValues
 from sfumato._risk.lint.findings import Finding
@@ -43,16 +43,16 @@ def inspect_column(column: CodedValues, rows: int) -> Iterator[Finding]:
             column.name,
         )
         return
-    if finding := _free_text(profile, rows) or _find_identifier(profile, rows):
+    if finding := _find_free_text(profile, rows) or _find_identifier(profile, rows):
         yield finding
-    if finer := _find_needless_precision(profile):
-        yield finer
+    if precision_finding := _find_needless_precision(profile):
+        yield precision_finding
 
 
 def is_named_for_persons(name: str) -> bool:
     """Whether a column is named as one that names people, or that says whose row it is."""
     letters = re.sub("[^a-z]", "", name.lower())
-    return bool(PERSON.fullmatch(letters) or NAMING.fullmatch(letters))
+    return bool(PERSON.fullmatch(letters) or NAME_COLUMNS.fullmatch(letters))
 
 
 def _is_row_number(profile: ColumnProfile, rows: int) -> bool:
@@ -62,28 +62,28 @@ def _is_row_number(profile: ColumnProfile, rows: int) -> bool:
 
 
 def _find_identifier(profile: ColumnProfile, rows: int) -> Finding | None:
-    why = explain_uniqueness(profile, rows) if len(profile.values) else None
-    if why is None and _share(profile, EMAIL) > 1 / 2:
-        why = "holds addresses of electronic mail"
-    if why is None and is_named_for_persons(profile.name) and len(profile.values) * MOST_ROWS_EACH > rows > 1:
-        why = "is named as a column that names people"
-    if why is None:
+    reason = explain_uniqueness(profile, rows) if len(profile.values) else None
+    if reason is None and _measure_share(profile, EMAIL) > 1 / 2:
+        reason = "holds addresses of electronic mail"
+    if reason is None and is_named_for_persons(profile.name) and len(profile.values) * MOST_ROWS_EACH > rows > 1:
+        reason = "is named as a column that names people"
+    if reason is None:
         return None
     return Finding(
         "identifier",
-        f"column {profile.name!r} {why}: it can be looked up elsewhere, and points at persons.",
+        f"column {profile.name!r} {reason}: it can be looked up elsewhere, and points at persons.",
         "leave it out, or coarsen it (ranges, groups, fewer digits).",
         profile.name,
-        numbers={"values": len(profile.values), "alone": profile.alone(), "records": rows},
+        numbers={"values": len(profile.values), "alone": profile.count_unique(), "records": rows},
     )
 
 
-def _free_text(profile: ColumnProfile, rows: int) -> Finding | None:
+def _find_free_text(profile: ColumnProfile, rows: int) -> Finding | None:
     if not pa.types.is_string(profile.type) or not len(profile.values):
         return None
     longest = int(pc.max(pc.utf8_length(profile.values)).as_py())
     has_lines = bool(pc.any(pc.match_substring_regex(profile.values, "[\r\n]")).as_py())
-    is_prose = _share(profile, FOUR_WORDS) > 1 / 2 and explain_uniqueness(profile, rows) is not None
+    is_prose = _measure_share(profile, FOUR_WORDS) > 1 / 2 and explain_uniqueness(profile, rows) is not None
     if not (longest > LONG_TEXT or has_lines or is_prose):
         return None
     return Finding(
@@ -115,7 +115,7 @@ def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
         share = profile.counts[~is_minute.to_numpy(zero_copy_only=False)].sum() / profile.counts.sum()
         what, remedy = "times to the second", "publish days, months or ranges."
     else:
-        share = _share(profile, TIME) - _share(profile, WHOLE_MINUTE)
+        share = _measure_share(profile, TIME) - _measure_share(profile, WHOLE_MINUTE)
         what, remedy = "times to the second", "publish days, months or ranges."
     if share <= 1 / 2:
         return None
@@ -129,7 +129,7 @@ def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
     )
 
 
-def _share(profile: ColumnProfile, pattern: str) -> float:
+def _measure_share(profile: ColumnProfile, pattern: str) -> float:
     """The share of the records with a value whose text has a pattern."""
     if not pa.types.is_string(profile.type) or not len(profile.values):
         return 0.0

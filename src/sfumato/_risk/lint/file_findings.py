@@ -18,7 +18,7 @@ from sfumato._risk.coded_table import CodedValues
 from sfumato._risk.lint.findings import Finding
 from sfumato.errors import SourceError, explain_os_error
 
-PLACE = re.compile(r"/(home|Users|root|mnt|media|srv|data|var|tmp|opt)/|[A-Za-z]:\\|\\\\\w|\w+@\w+")
+PATH_PATTERN = re.compile(r"/(home|Users|root|mnt|media|srv|data|var|tmp|opt)/|[A-Za-z]:\\|\\\\\w|\w+@\w+")
 """A path or an address in a text that a program wrote."""
 STORED_SCHEMA = b"ARROW:schema"
 PANDAS = b"pandas"
@@ -26,7 +26,7 @@ FIELD_KEYS = frozenset({b"PARQUET:field_id"})
 MOST_BYTES = 64
 """Longer bounds may be cut off, as several programs do."""
 READ_BYTES = 1 << 20
-MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 # -------------------------------------------------------------------------------------------------------------- Parquet
@@ -50,14 +50,14 @@ def inspect_parquet(
 
 
 def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
-    written = dict(file.metadata.metadata or {})
+    file_metadata = dict(file.metadata.metadata or {})
     by_field = {key: value for field in file.schema_arrow for key, value in (field.metadata or {}).items()}
-    extra = {key: value for key, value in (by_field | written).items() if key not in {STORED_SCHEMA, *FIELD_KEYS}}
+    extra = {key: value for key, value in (by_field | file_metadata).items() if key not in {STORED_SCHEMA, *FIELD_KEYS}}
     pandas = _read_json(extra.pop(PANDAS, b"{}"))
     remedy = "write the file anew without metadata (pyarrow: table.replace_schema_metadata(None))."
     if extra:
         keys = ", ".join(sorted(repr(key.decode("utf-8", "replace")) for key in extra))
-        has_place = any(PLACE.search(value.decode("utf-8", "replace")) for value in extra.values())
+        has_place = any(PATH_PATTERN.search(value.decode("utf-8", "replace")) for value in extra.values())
         path_hint = "; in it stands what looks like a path or an address" if has_place else ""
         yield Finding(
             "file-metadata",
@@ -66,7 +66,7 @@ def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
             file=name,
             numbers={"keys": len(extra)},
         )
-    if PLACE.search(str(file.metadata.created_by or "")):
+    if PATH_PATTERN.search(str(file.metadata.created_by or "")):
         yield Finding(
             "file-metadata",
             f"the footer of {name!r} names the place where it was made (created_by).",
@@ -103,18 +103,18 @@ def _inspect_pandas_metadata(pandas: Mapping[str, Any], rows: int, name: str, re
 
 def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedValues], name: str) -> Iterator[Finding]:
     """Smallest and largest values of a footer, which should be those of the rows."""
-    described, left_over = set(), set()
+    described_columns, stale_columns = set(), set()
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(number)
             if not chunk.is_stats_set or chunk.statistics is None or not chunk.statistics.has_min_max:
                 continue
-            described.add(chunk.path_in_schema)
+            described_columns.add(chunk.path_in_schema)
             column = columns.get(chunk.path_in_schema)
             if column is not None and _is_beyond(chunk.statistics, column.values):
-                left_over.add(chunk.path_in_schema)
+                stale_columns.add(chunk.path_in_schema)
     remedy = "write the file anew, without statistics (pyarrow: write_statistics=False)."
-    for column_name in sorted(left_over):
+    for column_name in sorted(stale_columns):
         yield Finding(
             "statistics-left-over",
             f"the statistics of column {column_name!r} in {name!r} have a smallest or largest value that no row has.",
@@ -122,14 +122,14 @@ def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedVa
             column_name,
             name,
         )
-    if described - left_over:
+    if described_columns - stale_columns:
         yield Finding(
             "column-statistics",
-            f"{name!r} has statistics of {len(described)} columns (smallest and largest values, by parts of the file); "
-            "they say nothing that its rows do not say.",
+            f"{name!r} has statistics of {len(described_columns)} columns (smallest and largest values, by parts of "
+            "the file); they say nothing that its rows do not say.",
             remedy,
             file=name,
-            numbers={"columns": len(described)},
+            numbers={"columns": len(described_columns)},
         )
 
 
@@ -166,19 +166,19 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
                 column = file.read_row_group(group, columns=[name]).column(0)
                 if not column.num_chunks or not pa.types.is_dictionary(column.type):
                     continue
-                listed = column.chunk(0).dictionary.cast(pa.string())
-                appearing = pc.unique(column.cast(pa.string())).drop_null()
-                used_values = listed.filter(pc.is_in(listed, appearing))
-                shown = appearing.filter(pc.is_in(appearing, listed))
+                listed_values = column.chunk(0).dictionary.cast(pa.string())
+                group_values = pc.unique(column.cast(pa.string())).drop_null()
+                used_values = listed_values.filter(pc.is_in(listed_values, group_values))
+                group_order = group_values.filter(pc.is_in(group_values, listed_values))
                 if not (
-                    used_values.equals(shown)
+                    used_values.equals(group_order)
                     or used_values.equals(used_values.take(pc.sort_indices(used_values)))
-                    or listed.equals(domains.get(name, nothing))
+                    or listed_values.equals(domains.get(name, nothing))
                 ):
                     unordered.add(name)
-                appearing_values[name] = pc.unique(pa.concat_arrays([appearing_values[name], appearing]))
-                lists[name] = pc.unique(pa.concat_arrays([lists[name], listed]))
-    left_over = {
+                appearing_values[name] = pc.unique(pa.concat_arrays([appearing_values[name], group_values]))
+                lists[name] = pc.unique(pa.concat_arrays([lists[name], listed_values]))
+    unused_counts = {
         name: int(pc.sum(pc.invert(pc.is_in(lists[name], appearing_values[name]))).as_py() or 0) for name in texts
     }
     remedy = "decode the column before it is written (pyarrow: column.cast(pa.string()); pandas: astype(str))."
@@ -191,15 +191,15 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
             name,
             path.name,
         )
-    for name in (column_name for column_name in texts if left_over[column_name]):
+    for name in (column_name for column_name in texts if unused_counts[column_name]):
         yield Finding(
             "dictionary-left-over",
-            f"{path.name!r} lists {left_over[name]:,} values of column {name!r} that no row has: they may be those of "
-            "records that were left out.",
+            f"{path.name!r} lists {unused_counts[name]:,} values of column {name!r} that no row has: they may be "
+            "those of records that were left out.",
             f"remove them (pandas: cat.remove_unused_categories()), or {remedy}",
             name,
             path.name,
-            {"values": left_over[name]},
+            {"values": unused_counts[name]},
         )
 
 
@@ -221,7 +221,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         first, is_text, has_nul, ends = _scan_bytes(path)
     except OSError as error:
         raise SourceError(f"{path.name!r} cannot be read: {explain_os_error(error)}.") from error
-    mark = next((candidate for candidate in MARKS if first.startswith(candidate)), None)
+    mark = next((candidate for candidate in BYTE_ORDER_MARKS if first.startswith(candidate)), None)
     if mark is not None:
         findings.append(
             Finding(
@@ -240,7 +240,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
                 file=path.name,
             )
         )
-    if (has_nul and MARKS.get(mark or b"") != "utf-16") or len(ends) > 1:
+    if (has_nul and BYTE_ORDER_MARKS.get(mark or b"") != "utf-16") or len(ends) > 1:
         what = "zero bytes" if has_nul else "line ends of several kinds"
         findings.append(
             Finding(
@@ -252,7 +252,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         )
     if encoding.lower() not in {"utf-8", "utf8"}:
         return findings, encoding
-    return findings, MARKS.get(mark or b"", "utf-8" if is_text else "latin-1").removesuffix("-sig")
+    return findings, BYTE_ORDER_MARKS.get(mark or b"", "utf-8" if is_text else "latin-1").removesuffix("-sig")
 
 
 def _scan_bytes(path: Path) -> tuple[bytes, bool, bool, set[bytes]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato._request.warnings import Figure
+from sfumato._request.warnings import NoticeNumber
 from sfumato._terminal_safe import escape_unprintable
 
 FINDINGS = (
@@ -45,7 +45,7 @@ class Finding:
     remedy: str
     column: str | None = None
     file: str | None = None
-    numbers: Mapping[str, Figure] = field(default_factory=dict, hash=False)
+    numbers: Mapping[str, NoticeNumber] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sentence", escape_unprintable(self.sentence))
@@ -73,22 +73,22 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class LintReport:
     """What was looked at, and what was found."""
 
     tables: Mapping[str, int]
     """How many rows each table has."""
-    found: tuple[Finding, ...]
+    all_findings: tuple[Finding, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What should be mended."""
-        return tuple(finding for finding in self.found if not finding.is_note)
+        return tuple(finding for finding in self.all_findings if not finding.is_note)
 
     @property
     def notes(self) -> tuple[Finding, ...]:
         """What is worth knowing."""
-        return tuple(finding for finding in self.found if finding.is_note)
+        return tuple(finding for finding in self.all_findings if finding.is_note)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""

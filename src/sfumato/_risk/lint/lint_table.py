@@ -17,13 +17,13 @@ from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import compute_class_size_shares
 from sfumato._readers.open_table import open_source
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._release.manifest import WEIGHTS, Manifest
 from sfumato._risk.coded_table import ARCHIVE, CodedValues, can_be_coded, open_containing_release, read_coded_columns
-from sfumato._risk.lint.betting_tests import FALSE_ALARMS, bound_chance, order_capital
+from sfumato._risk.lint.betting_tests import FALSE_ALARMS, bound_chance, compute_order_capital
 from sfumato._risk.lint.column_findings import inspect_column, is_named_for_persons
 from sfumato._risk.lint.file_findings import inspect_csv, inspect_parquet
-from sfumato._risk.lint.findings import Finding, Inspection
+from sfumato._risk.lint.findings import Finding, LintReport
 from sfumato._risk.lint.paired_tables import find_paired_tables
 from sfumato._risk.privacy_models.table_groups import group_records
 from sfumato.errors import SchemaError, SourceError
@@ -33,20 +33,20 @@ PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
-class _Part:
+class _LintedTable:
     """A table that is looked at, and what is known of it."""
 
     table: Any
     name: str
     is_about_people: bool = True
     """Whether each row is a person's; else only the file itself is looked at, and what it goes with."""
-    public: Collection[str] | None = None
+    public_columns: Collection[str] | None = None
     """The columns that were not made by a mechanism; None where nobody knows."""
     domains: Mapping[str, pa.Array] = field(default_factory=dict)
     """The texts that everybody knows a column can hold."""
 
 
-def lint(table: Any, *, read: ReadOptions = AS_USUAL, progress: Progress = ignore_progress) -> Inspection:
+def lint(table: Any, *, read: ReadOptions = DEFAULT_READ_OPTIONS, progress: Progress = ignore_progress) -> LintReport:
     """Look for what a table gives away beside its values: a file, a folder of tables, a release, or a frame.
 
     Rows are taken to stand in an order that tells nothing only if it could be a random one; a table in random order has
@@ -58,23 +58,25 @@ def lint(table: Any, *, read: ReadOptions = AS_USUAL, progress: Progress = ignor
         if release is not None:
             folder, manifest = release
             parts = [
-                _Part(folder / file, file, file in manifest.records, manifest.public, _list_domains(manifest))
+                _LintedTable(
+                    folder / file, file, file in manifest.data_files, manifest.public_columns, _list_domains(manifest)
+                )
                 for file in manifest.tables
                 if Path(table).is_dir() or Path(table).suffix.lower() == ARCHIVE or Path(table).name == file
             ]
         else:
             parts = _list_parts(table)
-        found_in: dict[str, list[Finding]] = {}
+        findings_by_table: dict[str, list[Finding]] = {}
         tables: dict[str, dict[str, CodedValues]] = {}
         rows = {}
         for number, part in enumerate(parts):
             columns, findings, rows[part.name] = _inspect_part(part, Path(spool) / str(number), read, progress)
-            found_in[part.name] = findings
+            findings_by_table[part.name] = findings
             if part.name != WEIGHTS:
                 tables[part.name] = columns
-        joined = list(find_paired_tables(tables))
-    found_here = [_mark_group_number(finding, tables) for part in found_in.values() for finding in part]
-    return Inspection(rows, (*found_here, *joined))
+        pair_findings = list(find_paired_tables(tables))
+    table_findings = [_mark_group_number(finding, tables) for part in findings_by_table.values() for finding in part]
+    return LintReport(rows, (*table_findings, *pair_findings))
 
 
 def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, CodedValues]]) -> Finding:
@@ -96,7 +98,7 @@ def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, Coded
 def _list_domains(manifest: Manifest) -> dict[str, pa.Array]:
     """The texts of the published domain, by sensitive column: values of a compound repeat."""
     naming = manifest.naming
-    domain_values = {name: naming.part(number) for number, name in enumerate(naming.sensitive)}
+    domain_values = {name: naming.make_part_domain(number) for number, name in enumerate(naming.sensitive)}
     return {
         name: column_values.drop_null().unique()
         for name, column_values in domain_values.items()
@@ -104,20 +106,20 @@ def _list_domains(manifest: Manifest) -> dict[str, pa.Array]:
     }
 
 
-def _list_parts(table: Any) -> list[_Part]:
+def _list_parts(table: Any) -> list[_LintedTable]:
     if not isinstance(table, str | Path):
-        return [_Part(table, "table")]
+        return [_LintedTable(table, "table")]
     if not Path(table).is_dir():
         several = [] if Path(table).exists() else sorted(glob.glob(str(table)))
-        return [_Part(path, path) for path in several] or [_Part(table, Path(table).name)]
+        return [_LintedTable(path, path) for path in several] or [_LintedTable(table, Path(table).name)]
     files = sorted(path for path in Path(table).iterdir() if path.suffix.lower() in (*CSV[:2], *PARQUET))
     if not files:
         raise SourceError(f"{str(table)!r} holds no table: there is no CSV or Parquet file directly in it.")
-    return [_Part(path, path.name) for path in files]
+    return [_LintedTable(path, path.name) for path in files]
 
 
 def _inspect_part(
-    part: _Part, spool: Path, read: ReadOptions, progress: Progress
+    part: _LintedTable, spool: Path, read: ReadOptions, progress: Progress
 ) -> tuple[dict[str, CodedValues], list[Finding], int]:
     """The columns of a table that can be looked at, what was found, and how many rows it has."""
     findings: list[Finding] = []
@@ -127,25 +129,28 @@ def _inspect_part(
         read = replace(read, encoding=encoding)
     source = open_source(part.table, spool, read=read)
     names = source.schema.names
-    if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+    if repeated_name := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"the table has two columns named {repeated_name!r}; rename one of them.")
     countable_names = [name for name in names if can_be_coded(source.schema.field(name).type)]
     columns = read_coded_columns(source, countable_names, progress)
     if path is not None and path.suffix.lower() in PARQUET:
         findings += inspect_parquet(path, columns, part.domains)
-    if unknown := [name for name in names if name not in countable_names]:
-        named = ", ".join(map(repr, unknown[:5]))
+    if unread_names := [name for name in names if name not in countable_names]:
+        column_text = ", ".join(map(repr, unread_names[:5]))
         findings.append(
             Finding(
                 "not-looked-at",
-                f"the types of some columns are none that people are described by; they were not looked at: {named}.",
+                (
+                    "the types of some columns are none that people are described by; they were not looked at: "
+                    f"{column_text}."
+                ),
                 "publish texts, numbers or dates.",
-                numbers={"columns": len(unknown)},
+                numbers={"columns": len(unread_names)},
             )
         )
     rows = len(next(iter(columns.values())).codes) if columns else int(source.rows or 0)
     if part.is_about_people and rows:
-        findings += _inspect_people(columns, rows, part.public, progress)
+        findings += _inspect_people(columns, rows, part.public_columns, progress)
     return columns, [replace(finding, file=part.name) for finding in findings], rows
 
 
@@ -155,16 +160,16 @@ def _inspect_people(
     for number, column in enumerate(columns.values()):
         if public is None or column.name in public:
             yield from inspect_column(column, rows)
-        capital = order_capital(column.codes, column.size)
+        capital = compute_order_capital(column.codes, column.size)
         if (bound := bound_chance(capital, len(columns))) < FALSE_ALARMS:
-            yield _order_finding(column, bound)
+            yield _make_order_finding(column, bound)
         progress("looking", rows * (number + 1) // len(columns), rows)
     yield from _find_unique_records(
         [column for column in columns.values() if public is None or column.name in public], rows
     )
 
 
-def _order_finding(column: CodedValues, bound: float) -> Finding:
+def _make_order_finding(column: CodedValues, bound: float) -> Finding:
     steps = np.diff(column.codes.astype(np.int64))
     equal, pairs = int((steps == 0).sum()), len(steps)
     expected = float((column.counts * (column.counts - 1) / max(len(column.codes), 1)).sum())
@@ -193,11 +198,11 @@ def _find_unique_records(columns: Sequence[CodedValues], rows: int) -> Iterator[
         return
     _, sizes = group_records(columns, rows)
     shares = compute_class_size_shares(sizes, rows)
-    if shares.alone:
+    if shares.unique_share:
         yield Finding(
             "records-alone",
-            f"{shares.alone:.1%} of the records are alone with their columns, {shares.below_5:.1%} among fewer than 5: "
-            "whoever knows these columns of a person finds the record.",
+            f"{shares.unique_share:.1%} of the records are alone with their columns, {shares.below_5:.1%} among fewer "
+            "than 5: whoever knows these columns of a person finds the record.",
             "publish fewer or coarser columns (sfumato measure has more).",
-            numbers={"alone": shares.alone, "below_5": shares.below_5},
+            numbers={"alone": shares.unique_share, "below_5": shares.below_5},
         )

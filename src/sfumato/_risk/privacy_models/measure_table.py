@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato._core.cell_values import Value, field_type, to_json
+from sfumato._core.cell_values import Value, find_field_type, to_json
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
 from sfumato._readers.open_table import open_source
-from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._risk.coded_table import CodedValues, can_be_coded, open_containing_release, read_coded_columns
 from sfumato._risk.privacy_models import model_numbers
 from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
@@ -23,47 +23,47 @@ from sfumato.errors import SchemaError
 
 
 @dataclass(frozen=True)
-class Model:
+class PrivacyModel:
     """A privacy model: what its number says of a table, and what it leaves open."""
 
     key: str
     name: str
-    says: str
-    leaves_open: str
-    number: Callable[[GroupValues], float | None]
-    needs_order: bool = False
+    meaning: str
+    limitation: str
+    compute: Callable[[GroupValues], float | None]
+    is_ordinal: bool = False
 
 
 MODELS = (
-    Model(
+    PrivacyModel(
         "k_anonymity",
         "k-anonymity: k",
         "Every record is alike in the public columns with at least k - 1 others.",
         "It says nothing about the sensitive value: all records of a group may have the same.",
         lambda contents: int(contents.sizes.min()),
     ),
-    Model(
+    PrivacyModel(
         "largest_share",
         "(alpha, k): alpha",
         "No value is that of a larger share of a group.",
         "A value that is rare among all may reach this share in a group, which tells much.",
-        model_numbers.largest_share,
+        model_numbers.compute_largest_share,
     ),
-    Model(
+    PrivacyModel(
         "distinct_diversity",
         "distinct l-diversity: l",
         "Every group has at least so many different values.",
         "One of them may be that of nearly all its records.",
         model_numbers.count_distinct_values,
     ),
-    Model(
+    PrivacyModel(
         "entropy_diversity",
         "entropy l-diversity: l",
         "The values of every group are as uncertain as so many equally frequent ones.",
         "It does not see which values these are: all may be illnesses of one kind.",
         model_numbers.compute_entropy_diversity,
     ),
-    Model(
+    PrivacyModel(
         "recursive_ratio",
         "recursive (c, l): c above",
         "With the l of distinct l-diversity: how dominant the most frequent value of a group is at most, against the "
@@ -71,55 +71,55 @@ MODELS = (
         "What is frequent in all groups, and how alike the values are.",
         model_numbers.compute_recursive_ratio,
     ),
-    Model(
+    PrivacyModel(
         "equal_distance",
         "t-closeness: t, equal distances",
         "How far the shares of a group are from those of all records: the part of them that would have to change.",
         "A rare value may become many times as likely within a small t.",
-        model_numbers.equal_distance,
+        model_numbers.compute_equal_distance,
     ),
-    Model(
+    PrivacyModel(
         "ordered_distance",
         "t-closeness: t, ordered values",
         "The same, where a change to a near number counts less. The missing value comes after the largest.",
         "Exact values: a group may hold one number only, if it is near the middle.",
-        model_numbers.ordered_distance,
-        needs_order=True,
+        model_numbers.compute_ordered_distance,
+        is_ordinal=True,
     ),
-    Model(
+    PrivacyModel(
         "basic_likeness",
         "basic beta-likeness: beta",
         "By which part of itself the share of a value rises at most from all records to a group.",
         "That a group lacks a value, and what those know who know more than the group.",
-        model_numbers.basic_likeness,
+        model_numbers.compute_basic_likeness,
     ),
-    Model(
+    PrivacyModel(
         "enhanced_likeness",
         "enhanced beta-likeness: beta",
         "The same, if frequent values do not rise above their own limit -ln(share) either; else infinite.",
         "That a group lacks a value, and what those know who know more than the group.",
-        model_numbers.enhanced_likeness,
+        model_numbers.compute_enhanced_likeness,
     ),
-    Model(
+    PrivacyModel(
         "disclosure",
         "delta-disclosure: delta",
         "The largest change of the logarithm of a share, up or down; infinite if a group lacks a value.",
         "Differences between the records of a group, which those see who know more than the public columns.",
-        model_numbers.disclosure,
+        model_numbers.compute_disclosure,
     ),
-    Model(
+    PrivacyModel(
         "disclosure_of_present",
         "  of values that a group has",
         "The same without the values that a group lacks.",
         "That nobody in a group has some value.",
-        model_numbers.disclosure_of_present,
+        model_numbers.compute_present_disclosure,
     ),
-    Model(
+    PrivacyModel(
         "cap_factor",
         "F'-privacy: factor of the caps",
         "No value is more than so many times as frequent in a group as among all; --json has the cap of each value.",
         "What the groups teach together: how public columns go with values can be learned from all of them.",
-        model_numbers.cap_factor,
+        model_numbers.compute_cap_factor,
     ),
 )
 
@@ -154,11 +154,11 @@ class Measures:
     """What the models say of a table."""
 
     rows: int
-    public: tuple[str, ...]
-    groups: int
-    smallest: int
+    public_columns: tuple[str, ...]
+    group_count: int
+    smallest_group: int
     """The smallest number of records that are alike in the public columns: k of k-anonymity."""
-    alike: ClassSizeShares
+    class_size_shares: ClassSizeShares
     others_known: bool
     columns: tuple[ColumnMeasures, ...]
 
@@ -168,13 +168,13 @@ class Measures:
 
     def to_json(self) -> dict[str, Any]:
         """For machines, with the meaning of each number."""
-        meanings = [{"key": item.key, "says": item.says, "leaves_open": item.leaves_open} for item in MODELS]
+        meanings = [{"key": item.key, "says": item.meaning, "leaves_open": item.limitation} for item in MODELS]
         return {
             "rows": self.rows,
-            "public": list(self.public),
-            "groups": self.groups,
-            "k_anonymity": self.smallest,
-            **self.alike.to_json(),
+            "public": list(self.public_columns),
+            "groups": self.group_count,
+            "k_anonymity": self.smallest_group,
+            **self.class_size_shares.to_json(),
             "others_known": self.others_known,
             "sensitive": [item.to_json() for item in self.columns],
             "meanings": meanings,
@@ -188,7 +188,7 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
     sensitive: Sequence[str] = (),
     *,
     others_known: bool = False,
-    read: ReadOptions = AS_USUAL,
+    read: ReadOptions = DEFAULT_READ_OPTIONS,
     progress: Progress = ignore_progress,
 ) -> Measures:
     """Measure a table: any that can be published, or the public columns of a release.
@@ -199,21 +199,24 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if release is not None:
             folder, manifest = release
-            if shown := next((name for name in (*public, *sensitive) if name not in manifest.public), None):
+            if protected_name := next(
+                (name for name in (*public, *sensitive) if name not in manifest.public_columns), None
+            ):
                 raise SchemaError(
-                    f"{shown!r} is no public column of this release: what a release shows of a protected column is "
-                    "drawn or dealt, and these numbers would say nothing about the true values; measure the original."
+                    f"{protected_name!r} is no public column of this release: what a release shows of a protected "
+                    "column is drawn or dealt, and these numbers would say nothing about the true values; measure the "
+                    "original."
                 )
-            first, *others = manifest.paths(folder)
+            first, *others = manifest.list_data_paths(folder)
             table = first.parent if others else first
         rows = Path(spool) / "rows"
         source = open_source(table, rows, read=read)
-        _check(source.schema, public, sensitive)
+        _check_columns(source.schema, public, sensitive)
         columns = read_coded_columns(source, list(dict.fromkeys((*public, *sensitive))), progress)
         return _measure_columns(columns, public, sensitive, others_known, progress)
 
 
-def _check(schema: pa.Schema, public: Sequence[str], sensitive: Sequence[str]) -> None:
+def _check_columns(schema: pa.Schema, public: Sequence[str], sensitive: Sequence[str]) -> None:
     for name in (*public, *sensitive):
         if schema.names.count(name) != 1:
             column_names = ", ".join(map(repr, schema.names[:20]))
@@ -239,11 +242,11 @@ def _measure_columns(
     groups, sizes = group_records([columns[name] for name in public], rows)
     column_measures = []
     for number, name in enumerate(sensitive):
-        own = groups, sizes
+        column_groups = groups, sizes
         if others_known and len(sensitive) > 1:
             known_columns = [*public, *(other for other in sensitive if other != name)]
-            own = group_records([columns[known_name] for known_name in known_columns], rows)
-        column_measures.append(_measure_column(GroupValues.of(*own, columns[name]), columns[name]))
+            column_groups = group_records([columns[known_name] for known_name in known_columns], rows)
+        column_measures.append(_measure_column(GroupValues.of(*column_groups, columns[name]), columns[name]))
         progress("measuring", rows * (number + 1) // len(sensitive), rows)
     return Measures(
         rows,
@@ -258,9 +261,9 @@ def _measure_columns(
 
 def _measure_column(contents: GroupValues, column: CodedValues) -> ColumnMeasures:
     kind = column.values.type
-    is_ordered = field_type(kind) in {"integer", "number", "date", "datetime"}
+    is_ordered = find_field_type(kind) in {"integer", "number", "date", "datetime"}
     model_values = {
-        model.key: None if model.needs_order and not is_ordered else model.number(contents) for model in MODELS
+        model.key: None if model.is_ordinal and not is_ordered else model.compute(contents) for model in MODELS
     }
     values = [*column.values.to_pylist(), None][: column.size]
     shares = contents.totals / contents.totals.sum()

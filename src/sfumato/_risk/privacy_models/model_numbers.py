@@ -17,19 +17,19 @@ ROUNDING = 1e-12
 """Shares that differ by less are equal: they are quotients of whole numbers."""
 
 
-def largest_share(contents: GroupValues) -> float:
+def compute_largest_share(contents: GroupValues) -> float:
     """Alpha of (alpha, k)-anonymity (Wong et al. 2006): the largest share of one value in a group."""
-    return float(contents.inside.max())
+    return float(contents.group_shares.max())
 
 
 def count_distinct_values(contents: GroupValues) -> int:
     """Distinct diversity (Machanavajjhala et al. 2007): the fewest values of a group."""
-    return int(np.bincount(contents.group).min())
+    return int(np.bincount(contents.group_codes).min())
 
 
 def compute_entropy_diversity(contents: GroupValues) -> float:
     """Entropy diversity (the same): e to the least entropy of a group; so many equal values would have it."""
-    entropies = -np.add.reduceat(contents.inside * np.log(contents.inside), contents.starts)
+    entropies = -np.add.reduceat(contents.group_shares * np.log(contents.group_shares), contents.starts)
     return float(np.exp(entropies.min()))
 
 
@@ -42,23 +42,23 @@ def compute_recursive_ratio(contents: GroupValues) -> float | None:
     least = count_distinct_values(contents)
     if least == 1:
         return None
-    order = np.lexsort((-contents.count, contents.group))
-    falling, starts = contents.count[order], contents.starts
+    order = np.lexsort((-contents.counts, contents.group_codes))
+    falling, starts = contents.counts[order], contents.starts
     rank = np.arange(len(falling)) - np.repeat(starts, np.diff(starts, append=len(falling)))
     tails = np.add.reduceat(np.where(rank >= least - 1, falling, 0), starts)
     return float((falling[starts] / tails).max())
 
 
-def equal_distance(contents: GroupValues) -> float:
+def compute_equal_distance(contents: GroupValues) -> float:
     """t-closeness (Li et al. 2007) where all values are equally far apart: half the sum of |q - p|.
 
     Which is the sum of q - p over the values that are more frequent in the group, and all of these occur in it.
     """
-    more = np.maximum(contents.inside - contents.shares, 0)
-    return float(np.add.reduceat(more, contents.starts).max())
+    excess_shares = np.maximum(contents.group_shares - contents.shares, 0)
+    return float(np.add.reduceat(excess_shares, contents.starts).max())
 
 
-def ordered_distance(contents: GroupValues) -> float:
+def compute_ordered_distance(contents: GroupValues) -> float:
     """t-closeness (the same) by the order of the values: the earth mover's distance, over the number of values - 1.
 
     That is the sum of |Q - P| over all values, with Q and P summed up to them. Q only changes at values that the group
@@ -69,53 +69,55 @@ def ordered_distance(contents: GroupValues) -> float:
     below = np.cumsum(contents.totals) / contents.totals.sum()
     areas = np.concatenate([[0.0], np.cumsum(below)])
     starts = contents.starts
-    reached: Floats = np.cumsum(contents.count)
-    before = np.repeat(reached[starts] - contents.count[starts], np.diff(starts, append=len(reached)))
-    level = (reached - before) / contents.sizes[contents.group]
-    first, end = contents.value, np.append(contents.value[1:], 0)
+    cumulative_counts: Floats = np.cumsum(contents.counts)
+    before = np.repeat(
+        cumulative_counts[starts] - contents.counts[starts], np.diff(starts, append=len(cumulative_counts))
+    )
+    level = (cumulative_counts - before) / contents.sizes[contents.group_codes]
+    first, end = contents.value_codes, np.append(contents.value_codes[1:], 0)
     end[np.append(starts[1:], len(end)) - 1] = len(below)
     crossing = np.clip(np.searchsorted(below, level), first, end)
     above = level * (2 * crossing - first - end) - 2 * areas[crossing] + areas[first] + areas[end]
-    moved = np.add.reduceat(above, starts) + areas[contents.value[starts]]
-    return float(max(moved.max(), 0.0) / (len(below) - 1))
+    group_distances = np.add.reduceat(above, starts) + areas[contents.value_codes[starts]]
+    return float(max(group_distances.max(), 0.0) / (len(below) - 1))
 
 
-def basic_likeness(contents: GroupValues) -> float:
+def compute_basic_likeness(contents: GroupValues) -> float:
     """Basic beta-likeness (Cao and Karras 2012): the largest (q - p) / p."""
-    return float((contents.inside / contents.shares).max() - 1)
+    return float((contents.group_shares / contents.shares).max() - 1)
 
 
-def enhanced_likeness(contents: GroupValues) -> float:
+def compute_enhanced_likeness(contents: GroupValues) -> float:
     """Enhanced beta-likeness (the same): (q - p) / p is at most beta, and also at most -ln p.
 
     The second does not depend on beta. Where it fails, the definition holds for no beta at all.
     """
-    gains = contents.inside / contents.shares - 1
+    gains = contents.group_shares / contents.shares - 1
     is_beyond = gains > -np.log(contents.shares) + ROUNDING
-    return float("inf") if is_beyond[gains > ROUNDING].any() else basic_likeness(contents)
+    return float("inf") if is_beyond[gains > ROUNDING].any() else compute_basic_likeness(contents)
 
 
-def disclosure(contents: GroupValues) -> float:
+def compute_disclosure(contents: GroupValues) -> float:
     """Delta-disclosure privacy (Brickell and Shmatikov 2008): the largest |ln (q / p)|, over all values.
 
     Infinite where a group lacks a value: then q = 0, and everybody in it is known not to have it.
     """
-    is_complete = len(contents.count) == len(contents.sizes) * len(contents.totals)
-    return disclosure_of_present(contents) if is_complete else float("inf")
+    is_complete = len(contents.counts) == len(contents.sizes) * len(contents.totals)
+    return compute_present_disclosure(contents) if is_complete else float("inf")
 
 
-def disclosure_of_present(contents: GroupValues) -> float:
+def compute_present_disclosure(contents: GroupValues) -> float:
     """The same over the values that a group has; what some tools report under that name."""
-    return float(np.abs(np.log(contents.inside / contents.shares)).max())
+    return float(np.abs(np.log(contents.group_shares / contents.shares)).max())
 
 
-def cap_factor(contents: GroupValues) -> float:
+def compute_cap_factor(contents: GroupValues) -> float:
     """F'-privacy (Wang 2014) with caps in proportion: the least factor such that q is never above factor times p."""
-    return float((contents.inside / contents.shares).max())
+    return float((contents.group_shares / contents.shares).max())
 
 
 def compute_caps(contents: GroupValues) -> Floats:
     """F'-privacy (the same): for each value the least cap that holds, the largest share that it has in a group."""
     largest_shares = np.zeros(len(contents.totals))
-    np.maximum.at(largest_shares, contents.value, contents.inside)
+    np.maximum.at(largest_shares, contents.value_codes, contents.group_shares)
     return largest_shares

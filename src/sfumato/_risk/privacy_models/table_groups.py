@@ -35,9 +35,9 @@ class GroupValues:
     """How many records each group has."""
     totals: Counts
     """How many records have each value."""
-    group: Codes
-    value: Codes
-    count: Counts
+    group_codes: Codes
+    value_codes: Codes
+    counts: Counts
 
     @classmethod
     def of(cls, groups: Codes, sizes: Counts, column: CodedValues) -> GroupValues:
@@ -50,14 +50,14 @@ class GroupValues:
     def shares(self) -> Floats:
         """The share of the value among all records, for each line."""
         shares: Floats = self.totals / self.totals.sum()
-        return shares.take(self.value)
+        return shares.take(self.value_codes)
 
     @cached_property
-    def inside(self) -> Floats:
+    def group_shares(self) -> Floats:
         """The share of the value within the group, for each line."""
-        return self.count / self.sizes.take(self.group)
+        return self.counts / self.sizes.take(self.group_codes)
 
     @property
     def starts(self) -> Counts:
         """The first line of each group."""
-        return np.flatnonzero(np.diff(self.group, prepend=-1))
+        return np.flatnonzero(np.diff(self.group_codes, prepend=-1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.reference_distributions import (
     bucket_distribution,
     decoy_distribution,
@@ -18,10 +18,10 @@ from sfumato._verify.reference_distributions import (
 )
 from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato.errors import MissingCapabilityError, ReleaseFormatError
-from sfumato.mechanisms import REGISTRY, VERIFIERS, Registry
+from sfumato.mechanisms import REGISTRY, VERIFIER_GROUP, Registry
 
 REFERENCE_DISTRIBUTIONS: Registry[ReferenceDistribution] = Registry(
-    VERIFIERS,
+    VERIFIER_GROUP,
     ReferenceDistribution,
     {
         "uniform": uniform_distribution.REFERENCE_DISTRIBUTION,
@@ -40,16 +40,16 @@ REFERENCE_DISTRIBUTIONS: Registry[ReferenceDistribution] = Registry(
 
 def find_distribution(mechanism: str) -> ReferenceDistribution:
     """Finds the verifier of a mechanism; refused where none is installed."""
-    law = REFERENCE_DISTRIBUTIONS.get(mechanism)
-    if law is not None:
-        return law
-    if reason := REFERENCE_DISTRIBUTIONS.reason(mechanism):
+    reference = REFERENCE_DISTRIBUTIONS.get(mechanism)
+    if reference is not None:
+        return reference
+    if reason := REFERENCE_DISTRIBUTIONS.find_reason(mechanism):
         raise MissingCapabilityError(reason, mechanism, VERIFIER)
     if mechanism not in REGISTRY:
         raise ReleaseFormatError(f"the mechanism {mechanism!r} cannot be verified by this version.")
     raise MissingCapabilityError(
         f"no verifier of the mechanism {mechanism!r} is installed, so its releases cannot be verified; install the "
-        f"distribution that has one (an entry point in the group {VERIFIERS!r}).",
+        f"distribution that has one (an entry point in the group {VERIFIER_GROUP!r}).",
         mechanism,
         VERIFIER,
     )
@@ -59,7 +59,7 @@ VERIFIER = "Verifier"
 """The name of the capability that a mechanism without an installed verifier does not have."""
 
 
-def read(json: Mapping[str, Any]) -> tuple[ReferenceDistribution, Written]:
+def read_reference(json: Mapping[str, Any]) -> tuple[ReferenceDistribution, ManifestView]:
     """The law of a release, and its manifest as that law reads it."""
-    law = find_distribution(str(json["sfumato"]["mechanism"]))
-    return law, Written(json, law.shown(json["sfumato"]["design"]))
+    reference = find_distribution(str(json["sfumato"]["mechanism"]))
+    return reference, ManifestView(json, reference.make_encoding(json["sfumato"]["design"]))

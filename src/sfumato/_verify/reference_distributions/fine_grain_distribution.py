@@ -9,63 +9,72 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.exact_numbers import parse_exact
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
 from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution, ValueRetention
 from sfumato._verify.reference_distributions.single_value_bounds import check_single_posteriors, check_single_values
-from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, compute_sub_table_posteriors
-from sfumato._verify.reference_distributions.weight_checks import CLOSE, are_values
+from sfumato._verify.reference_distributions.sub_table_distribution import (
+    SubTableDistribution,
+    compute_sub_table_posteriors,
+)
+from sfumato._verify.reference_distributions.weight_checks import TOLERANCE, are_values
 from sfumato._verify.verification import Check
 
 LARGEST_WEIGHTS = 1000
 """Larger domains come without weights."""
 
 
-def read_distribution(design: Json) -> CellLaw:
+def read_distribution(design: Json) -> SubTableDistribution:
     """The one cell, from the rationals of the manifest."""
-    return CellLaw.of(range(len(design["domain"])), [parse_exact(retention) for retention in design["retentions"]])
+    return SubTableDistribution.of(
+        range(len(design["domain"])), [parse_exact(retention) for retention in design["retentions"]]
+    )
 
 
-def check_promise(folder: Path, written: Written) -> Check:
+def check_guarantee(folder: Path, view: ManifestView) -> Check:
     """No belief in a value with a bound rises above its posterior; or falls below its prior, if that is promised."""
-    law, design = read_distribution(written.design), written.design
-    return check_single_values(design, law.rise, law.fall if design["direction"] == "both" else None)
+    distribution, design = read_distribution(view.design), view.design
+    return check_single_values(
+        design, distribution.compute_rise, distribution.compute_fall if design["direction"] == "both" else None
+    )
 
 
-def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
     """A line for each pair of a value and what is published: the inverse of the matrix of chances."""
-    law = read_distribution(written.design)
-    size = len(law.places)
+    distribution = read_distribution(view.design)
+    size = len(distribution.places)
     if size > LARGEST_WEIGHTS or len(table["weight"]) != size**2:
         return False
-    transition = np.tile(np.array([float(probability) for probability in law.other])[:, None], (1, size))
-    np.fill_diagonal(transition, [float(probability) for probability in law.same])
+    transition = np.tile(
+        np.array([float(probability) for probability in distribution.other_chances])[:, None], (1, size)
+    )
+    np.fill_diagonal(transition, [float(probability) for probability in distribution.same_chances])
     weights = np.array(table["weight"]).reshape(size, size)
     scale = max(1.0, float(np.abs(weights).max()))
-    if not np.allclose(transition @ weights.T, np.eye(size), atol=CLOSE * scale):
+    if not np.allclose(transition @ weights.T, np.eye(size), atol=TOLERANCE * scale):
         return False
     pairs = {"value": np.repeat(np.arange(size), size).tolist(), "published": list(range(size)) * size}
-    return are_values(written, table, pairs)
+    return are_values(view, table, pairs)
 
 
-def explain_missing_weights(written: Written) -> str | None:
+def explain_missing_weights(view: ManifestView) -> str | None:
     """There would be too many lines."""
-    return "the domain is too large for weights." if len(written.design["domain"]) > LARGEST_WEIGHTS else None
+    return "the domain is too large for weights." if len(view.design["domain"]) > LARGEST_WEIGHTS else None
 
 
-def check_draws(connection: Connection, written: Written) -> Check:
+def check_draws(connection: Connection, view: ManifestView) -> Check:
     """Values by their own coins."""
-    return value_distribution.check_draws(connection, written, [read_distribution(written.design)])
+    return value_distribution.check_draws(connection, view, [read_distribution(view.design)])
 
 
-def check_posteriors(connection: Connection, written: Written) -> Check:
+def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     """Each value with a bound, by Bayes' rule with the counts of the original."""
-    law = read_distribution(written.design)
-    return check_single_posteriors(connection, written, lambda counts: compute_sub_table_posteriors(counts, law))
+    distribution = read_distribution(view.design)
+    return check_single_posteriors(connection, view, lambda counts: compute_sub_table_posteriors(counts, distribution))
 
 
-def list_value_retentions(explained: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
+def list_value_retentions(explanation: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
     """The one cell of all values."""
     pairs = zip(design["domain"], counts, design["retentions"], strict=True)
     return [[ValueRetention(value, count, parse_exact(retention)) for value, count, retention in pairs]]
@@ -73,12 +82,12 @@ def list_value_retentions(explained: Json, design: Json, counts: Sequence[int]) 
 
 REFERENCE_DISTRIBUTION = ReferenceDistribution(
     guarantees=("single-values", "any-prior"),  # the second is what releases said before it had a name of its own
-    shown=value_distribution.make_domain_encoding,
-    domain=value_distribution.check_domain,
-    promise=check_promise,
-    weights=are_weights,
-    without_weights=explain_missing_weights,
-    draws=check_draws,
-    posteriors=check_posteriors,
-    coins=list_value_retentions,
+    make_encoding=value_distribution.make_domain_encoding,
+    check_domain=value_distribution.check_domain,
+    check_guarantee=check_guarantee,
+    are_weights=are_weights,
+    explain_missing_weights=explain_missing_weights,
+    check_draws=check_draws,
+    check_posteriors=check_posteriors,
+    list_value_retentions=list_value_retentions,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato._core.arrays import Floats
 from sfumato._core.exact_numbers import parse_exact
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
 from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution, ValueRetention
@@ -26,96 +26,126 @@ from sfumato.errors import ReleaseFormatError
 
 
 @dataclass(frozen=True)
-class DrawnLaw:
+class RedrawDistribution:
     """The law of a published value: kept with one chance, or drawn with chances that do not depend on what it was."""
 
-    kept: Fraction
-    drawn: tuple[Fraction, ...]
+    retention: Fraction
+    draw_chances: tuple[Fraction, ...]
 
-    def rise(self, number: int) -> Fraction | None:
+    def compute_rise(self, number: int) -> Fraction | None:
         """The largest factor by which a published value multiplies the odds of one value against another.
 
         Shown as itself, the value is likelier than any other by what is kept. Shown as another one it is as likely as
         a third value, and less likely than the one that is shown.
         """
-        return 1 + self.kept / self.drawn[number] if self.drawn[number] else None
+        return 1 + self.retention / self.draw_chances[number] if self.draw_chances[number] else None
 
-    def transition(self, shown: Mapping[int, Floats], size: int) -> Floats:
+    def compute_transition(self, published_counts: Mapping[int, Floats], size: int) -> Floats:
         """The chance that each value (row) shows as each other."""
-        return np.tile([float(chance) for chance in self.drawn], (size, 1)) + float(self.kept) * np.eye(size)
-
-    def deviation(self, held: Floats, shown: Mapping[int, Floats]) -> float:
-        """By how many standard deviations a published count is off at most."""
-        other, retention = np.array([float(chance) for chance in self.drawn]), float(self.kept)
-        same = other + retention
-        variance = (held.sum() - held) * other * (1 - other) + held * same * (1 - same)
-        return find_largest_deviation(
-            shown.get(0, np.zeros(len(held))) - held.sum() * other - held * retention, variance
+        return np.tile([float(chance) for chance in self.draw_chances], (size, 1)) + float(self.retention) * np.eye(
+            size
         )
 
-    def posteriors(self, counts: Sequence[int]) -> list[Fraction]:
+    def measure_deviation(self, true_counts: Floats, published_counts: Mapping[int, Floats]) -> float:
+        """By how many standard deviations a published count is off at most."""
+        other, retention = np.array([float(chance) for chance in self.draw_chances]), float(self.retention)
+        same = other + retention
+        variance = (true_counts.sum() - true_counts) * other * (1 - other) + true_counts * same * (1 - same)
+        return find_largest_deviation(
+            published_counts.get(0, np.zeros(len(true_counts))) - true_counts.sum() * other - true_counts * retention,
+            variance,
+        )
+
+    def compute_posteriors(self, counts: Sequence[int]) -> list[Fraction]:
         """For each value, its largest posterior for whoever knows the counts; exact.
 
         Shown as y, x has the chance n(x) P(y|x) / sum of n(z) P(y|z), and the sum is n(y) kept + total * drawn(y).
         """
         total = sum(counts)
-        shown = [count * self.kept + total * drawn for count, drawn in zip(counts, self.drawn, strict=True)]
+        published_weights = [
+            count * self.retention + total * draw_chance
+            for count, draw_chance in zip(counts, self.draw_chances, strict=True)
+        ]
         # What y is shown for by those who hold it, for each record that is drawn into y: the least tells most of x.
-        rivals = ((top / drawn, y) for y, (top, drawn) in enumerate(zip(shown, self.drawn, strict=True)) if drawn)
+        rivals = (
+            (top / draw_chance, y)
+            for y, (top, draw_chance) in enumerate(zip(published_weights, self.draw_chances, strict=True))
+            if draw_chance
+        )
         rarest, largest_posteriors = heapq.nsmallest(2, rivals), []
         for x, count in enumerate(counts):
-            own = count * (self.kept + self.drawn[x]) / shown[x] if shown[x] else Fraction(0)
+            own = (
+                count * (self.retention + self.draw_chances[x]) / published_weights[x]
+                if published_weights[x]
+                else Fraction(0)
+            )
             beside = next((count / rival for rival, y in rarest if y != x and rival), Fraction(0))
             largest_posteriors.append(max(own, beside))
         return largest_posteriors
 
 
-def read_distribution(design: Json) -> DrawnLaw:
+def read_distribution(design: Json) -> RedrawDistribution:
     """The law, from the rationals of the manifest."""
-    law = DrawnLaw(read_retention(design), tuple(parse_exact(swap) for swap in design["swaps"]))
-    if len(law.drawn) != len(design["domain"]) or min(law.drawn) < 0 or law.kept + sum(law.drawn) != 1:
+    distribution = RedrawDistribution(read_retention(design), tuple(parse_exact(swap) for swap in design["swaps"]))
+    if (
+        len(distribution.draw_chances) != len(design["domain"])
+        or min(distribution.draw_chances) < 0
+        or distribution.retention + sum(distribution.draw_chances) != 1
+    ):
         raise ReleaseFormatError("the design is no law of probability that protects anything.")
-    return law
+    return distribution
 
 
-def check_promise(folder: Path, written: Written) -> Check:
+def check_guarantee(folder: Path, view: ManifestView) -> Check:
     """No belief in a value with a bound rises above its posterior."""
-    return check_single_values(written.design, read_distribution(written.design).rise, None)
+    return check_single_values(view.design, read_distribution(view.design).compute_rise, None)
 
 
-def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
     """A line for each value: what a record adds if it shows that value, and otherwise."""
-    law = read_distribution(written.design)
-    expected = [(0, *compute_expected_weights(law.kept + drawn, drawn)) for drawn in law.drawn]
+    distribution = read_distribution(view.design)
+    expected = [
+        (0, *compute_expected_weights(distribution.retention + draw_chance, draw_chance))
+        for draw_chance in distribution.draw_chances
+    ]
     weight_rows = zip(table["cell"], table["if_equal"], table["otherwise"], strict=True)
-    return are_close(weight_rows, expected) and are_values(written, table, {"value": range(len(law.drawn))})
+    return are_close(weight_rows, expected) and are_values(
+        view, table, {"value": range(len(distribution.draw_chances))}
+    )
 
 
-def check_draws(connection: Connection, written: Written) -> Check:
+def check_draws(connection: Connection, view: ManifestView) -> Check:
     """Values by the coin, and by the law of the redraws."""
-    law = read_distribution(written.design)
-    return value_distribution.check_published_counts(connection, written, law.deviation, law.transition)
+    distribution = read_distribution(view.design)
+    return value_distribution.check_published_counts(
+        connection, view, distribution.measure_deviation, distribution.compute_transition
+    )
 
 
-def check_posteriors(connection: Connection, written: Written) -> Check:
+def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     """Each value with a bound, by Bayes' rule with the counts of the original."""
-    return check_single_posteriors(connection, written, read_distribution(written.design).posteriors)
+    return check_single_posteriors(connection, view, read_distribution(view.design).compute_posteriors)
 
 
-def list_value_retentions(explained: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
+def list_value_retentions(explanation: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
     """The one cell of all values, each with its chance to be drawn."""
-    law = read_distribution(design)
-    pairs = zip(design["domain"], counts, law.drawn, strict=True)
-    return [[ValueRetention(value, count, law.kept, drawn / (1 - law.kept)) for value, count, drawn in pairs]]
+    distribution = read_distribution(design)
+    pairs = zip(design["domain"], counts, distribution.draw_chances, strict=True)
+    return [
+        [
+            ValueRetention(value, count, distribution.retention, draw_chance / (1 - distribution.retention))
+            for value, count, draw_chance in pairs
+        ]
+    ]
 
 
 REFERENCE_DISTRIBUTION = ReferenceDistribution(
     guarantees=("single-values",),
-    shown=value_distribution.make_domain_encoding,
-    domain=value_distribution.check_domain,
-    promise=check_promise,
-    weights=are_weights,
-    draws=check_draws,
-    posteriors=check_posteriors,
-    coins=list_value_retentions,
+    make_encoding=value_distribution.make_domain_encoding,
+    check_domain=value_distribution.check_domain,
+    check_guarantee=check_guarantee,
+    are_weights=are_weights,
+    check_draws=check_draws,
+    check_posteriors=check_posteriors,
+    list_value_retentions=list_value_retentions,
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._records import RecordEncoding
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.verification import Check
 
@@ -24,11 +24,11 @@ class ValueRetention:
     """As JSON has it."""
     count: int
     retention: Fraction
-    drawn: Fraction | None = None
+    draw_chance: Fraction | None = None
     """The chance that a redrawn record becomes this value; None where all values of the cell have the same."""
 
 
-def _require_weights(written: Written) -> str | None:
+def _require_weights(view: ManifestView) -> str | None:
     """There must be weights."""
     return None
 
@@ -39,19 +39,19 @@ class ReferenceDistribution:
 
     guarantees: tuple[str, ...]
     """What a release may say of its guarantee; the first is what it says today."""
-    shown: Callable[[Json], RecordEncoding]
+    make_encoding: Callable[[Json], RecordEncoding]
     """What a record shows, from the design."""
-    domain: Callable[[Path, Written], Check]
+    check_domain: Callable[[Path, ManifestView], Check]
     """Every record shows what the design lets it show."""
-    promise: Callable[[Path, Written], Check]
+    check_guarantee: Callable[[Path, ManifestView], Check]
     """The promise, recomputed."""
-    draws: Callable[[Connection, Written], Check]
+    check_draws: Callable[[Connection, ManifestView], Check]
     """What is published is distributed as the design says, given the original."""
-    posteriors: Callable[[Connection, Written], Check]
+    check_posteriors: Callable[[Connection, ManifestView], Check]
     """No value that the promise covers comes to be believed beyond it, by whoever knows the counts of the original."""
-    weights: Callable[[Written, Mapping[str, list[Any]]], bool] | None = None
+    are_weights: Callable[[ManifestView, Mapping[str, list[Any]]], bool] | None = None
     """Whether the columns of the weights are right; None where there never are any."""
-    without_weights: Callable[[Written], str | None] = _require_weights
+    explain_missing_weights: Callable[[ManifestView], str | None] = _require_weights
     """Why a release has no weights; None where it must have them."""
-    coins: Callable[[Json, Json, Sequence[int]], list[list[ValueRetention]]] | None = None
+    list_value_retentions: Callable[[Json, Json, Sequence[int]], list[list[ValueRetention]]] | None = None
     """The cells of a plan, from what it tells its holder, its design and the counts of its domain, if it has any."""

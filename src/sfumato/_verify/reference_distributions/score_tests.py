@@ -25,25 +25,29 @@ def find_largest_deviation(error: Floats, variance: Floats) -> float:
     return float((np.abs(error[is_large_enough]) / np.sqrt(variance[is_large_enough])).max(initial=0.0))
 
 
-def measure_agreement(rows: int, agreed: float, expected: float, variance: float) -> tuple[int, float]:
+def measure_agreement(rows: int, agreements: float, expected: float, variance: float) -> tuple[int, float]:
     """How many records could be matched, and by how many standard deviations they agree too often or too rarely."""
     if variance < SMALLEST_VARIANCE:
         return 0, 0.0
-    return rows, abs(agreed - expected) / math.sqrt(variance)
+    return rows, abs(agreements - expected) / math.sqrt(variance)
 
 
-def describe_matched(matched: int) -> str:
+def describe_matched(matched_rows: int) -> str:
     """How many records could be found again in the original, in words."""
-    return f"{matched:,} of them matched with the original" if matched else "none could be matched with the original"
+    return (
+        f"{matched_rows:,} of them matched with the original"
+        if matched_rows
+        else "none could be matched with the original"
+    )
 
 
-def check_distribution(worst: float, matched: int) -> Check:
+def check_distribution(worst: float, matched_rows: int) -> Check:
     """Whether what is published is distributed as the design says."""
     if worst > MOST_DEVIATION:
         detail = f"the published values deviate by {worst:.1f} standard deviations from what the design says."
         return Check("draws", False, detail)
     sentence = "the published values are distributed as the design says"
-    return Check("draws", True, f"{sentence} (within {worst:.1f} sd; {describe_matched(matched)}).")
+    return Check("draws", True, f"{sentence} (within {worst:.1f} sd; {describe_matched(matched_rows)}).")
 
 
 def compute_expected_weights(same: Fraction, other: Fraction) -> tuple[float, float]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from sfumato._request.requirements import BreachBound
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
 from sfumato._verify.reference_distributions.reference_distribution import Json
 from sfumato._verify.reference_distributions.sub_table_distribution import (
-    bound_of,
     compute_lowered_belief,
     compute_raised_belief,
+    parse_bound,
 )
 from sfumato._verify.verification import Check
 
@@ -25,41 +25,43 @@ def check_single_values(design: Json, rise: Factor, fall: Factor | None) -> Chec
     bounds = list(zip(design["priors"], design["posteriors"], strict=True))
     if len(bounds) != len(design["domain"]):
         return Check("promise", False, "there is not one bound for each value.")
-    bounded = 0
+    bounded_count = 0
     for number, (low, high) in enumerate(bounds):
         if low is None:
             continue
-        bounded += 1
-        prior, posterior = bound_of(low, high)
-        risen = compute_raised_belief(prior, rise(number))
-        if risen > posterior:
-            return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
+        bounded_count += 1
+        prior, posterior = parse_bound(low, high)
+        raised_belief = compute_raised_belief(prior, rise(number))
+        if raised_belief > posterior:
+            return Check(
+                "promise", False, f"a belief of {prior} can rise to {raised_belief}, above the promised {posterior}."
+            )
         if fall is not None and (lowered := compute_lowered_belief(posterior, fall(number))) < prior:
             return Check(
                 "promise", False, f"a belief of {posterior} can fall to {lowered}, below the promised {prior}."
             )
-    if not bounded:
+    if not bounded_count:
         return Check("promise", False, "no value has a bound, so nothing is promised.")
-    also = "above its posterior" if fall is None else "above its posterior or below its prior"
-    return Check("promise", True, f"no belief in one of {bounded} values with a bound can go {also}.")
+    limits_text = "above its posterior" if fall is None else "above its posterior or below its prior"
+    return Check("promise", True, f"no belief in one of {bounded_count} values with a bound can go {limits_text}.")
 
 
 def check_single_posteriors(
-    connection: Connection, written: Written, believed: Callable[[Sequence[int]], Sequence[Fraction]]
+    connection: Connection, view: ManifestView, compute_posteriors: Callable[[Sequence[int]], Sequence[Fraction]]
 ) -> Check:
     """Each value with a bound, by Bayes' rule with the counts of the original."""
-    counts = count_original_values(connection, written)
+    counts = count_original_values(connection, view)
     if counts is None:
-        return written.outside("posteriors")
-    design, total = written.design, sum(counts)
-    bounds = zip(design["priors"], design["posteriors"], counts, believed(counts), strict=True)
+        return view.fail_outside_domain("posteriors")
+    design, total = view.design, sum(counts)
+    bounds = zip(design["priors"], design["posteriors"], counts, compute_posteriors(counts), strict=True)
     bounded = [
         (worst, compute_allowed_posterior(BreachBound(low, high), Fraction(count, total)))
         for low, high, count, worst in bounds
         if low
     ]
-    if over := next((pair for pair in bounded if pair[0] > pair[1]), None):
-        return Check("posteriors", False, f"a value can be believed with {over[0]}; promised: {over[1]}.")
+    if breach := next((pair for pair in bounded if pair[0] > pair[1]), None):
+        return Check("posteriors", False, f"a value can be believed with {breach[0]}; promised: {breach[1]}.")
     return Check("posteriors", True, f"none of {len(bounded)} values with a bound can be believed beyond it.")
 
 

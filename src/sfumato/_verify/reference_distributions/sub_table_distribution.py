@@ -18,7 +18,7 @@ from sfumato.errors import ReleaseFormatError
 
 
 @dataclass(frozen=True)
-class CellLaw:
+class SubTableDistribution:
     """The law of a published value within one cell.
 
     `same[i]` is the chance that value i of the cell is published as it is, `other[i]` that it becomes one given other
@@ -26,20 +26,24 @@ class CellLaw:
     """
 
     places: tuple[int, ...]
-    same: tuple[Fraction, ...]
-    other: tuple[Fraction, ...]
+    same_chances: tuple[Fraction, ...]
+    other_chances: tuple[Fraction, ...]
 
     @classmethod
-    def of(cls, places: Sequence[int], retentions: Sequence[Fraction]) -> CellLaw:
+    def of(cls, places: Sequence[int], retentions: Sequence[Fraction]) -> SubTableDistribution:
         """A record is kept with its coin, or else drawn from all values of the cell."""
         size = len(places)
         other = tuple((1 - retention) / size for retention in retentions)
-        law = cls(tuple(places), tuple(1 - (size - 1) * chance for chance in other), other)
-        if size in (0, 1) or len(retentions) != size or not all(0 <= chance <= 1 for chance in (*law.same, *law.other)):
+        distribution = cls(tuple(places), tuple(1 - (size - 1) * chance for chance in other), other)
+        if (
+            size in (0, 1)
+            or len(retentions) != size
+            or not all(0 <= chance <= 1 for chance in (*distribution.same_chances, *distribution.other_chances))
+        ):
             raise ReleaseFormatError("the design is no law of probability that protects anything.")
-        return law
+        return distribution
 
-    def rise(self, number: int) -> Fraction | None:
+    def compute_rise(self, number: int) -> Fraction | None:
         """The largest factor by which a published value multiplies the odds of one value of the cell against another.
 
         That value is published as itself or as another one; the rival is the one that is published so most rarely.
@@ -47,29 +51,31 @@ class CellLaw:
         """
         other, same = (_find_least_beside(extremes, number) for extremes in (self._rarest_other, self._rarest_same))
         rival = min(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
-        return _find_largest_ratio((self.same[number], other), (self.other[number], rival))
+        return _find_largest_ratio((self.same_chances[number], other), (self.other_chances[number], rival))
 
-    def fall(self, number: int) -> Fraction | None:
+    def compute_fall(self, number: int) -> Fraction | None:
         """The largest factor by which a published value divides the odds of one value of the cell against another."""
-        other, same = (_find_least_beside(extremes, number) for extremes in (self._usual_other, self._usual_same))
+        other, same = (
+            _find_least_beside(extremes, number) for extremes in (self._commonest_other, self._commonest_same)
+        )
         rival = max(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
-        return _find_largest_ratio((other, self.same[number]), (rival, self.other[number]))
+        return _find_largest_ratio((other, self.same_chances[number]), (rival, self.other_chances[number]))
 
     @cached_property
     def _rarest_other(self) -> list[tuple[Fraction, int]]:
-        return heapq.nsmallest(2, _number_chances(self.other))
+        return heapq.nsmallest(2, _number_chances(self.other_chances))
 
     @cached_property
     def _rarest_same(self) -> list[tuple[Fraction, int]]:
-        return heapq.nsmallest(2, _number_chances(self.same))
+        return heapq.nsmallest(2, _number_chances(self.same_chances))
 
     @cached_property
-    def _usual_other(self) -> list[tuple[Fraction, int]]:
-        return heapq.nlargest(2, _number_chances(self.other))
+    def _commonest_other(self) -> list[tuple[Fraction, int]]:
+        return heapq.nlargest(2, _number_chances(self.other_chances))
 
     @cached_property
-    def _usual_same(self) -> list[tuple[Fraction, int]]:
-        return heapq.nlargest(2, _number_chances(self.same))
+    def _commonest_same(self) -> list[tuple[Fraction, int]]:
+        return heapq.nlargest(2, _number_chances(self.same_chances))
 
 
 def _number_chances(chances: Sequence[Fraction]) -> Iterator[tuple[Fraction, int]]:
@@ -96,7 +102,7 @@ def read_retention(design: Mapping[str, Any]) -> Fraction:
     return retention
 
 
-def bound_of(prior: str, posterior: str) -> tuple[Fraction, Fraction]:
+def parse_bound(prior: str, posterior: str) -> tuple[Fraction, Fraction]:
     """The two ends of a bound that promises something."""
     low, high = parse_exact(prior), parse_exact(posterior)
     if not 0 < low < high < 1:
@@ -114,19 +120,28 @@ def compute_lowered_belief(prior: Fraction, factor: Fraction | None) -> Fraction
     return Fraction(0) if factor is None else prior / (prior + (1 - prior) * factor)
 
 
-def compute_sub_table_posteriors(counts: Sequence[int], law: CellLaw) -> list[Fraction]:
+def compute_sub_table_posteriors(counts: Sequence[int], distribution: SubTableDistribution) -> list[Fraction]:
     """For each value of a cell, its largest posterior for whoever knows the counts of the cell; exact.
 
     For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares.
     """
-    spread = sum((count * other for count, other in zip(counts, law.other, strict=True)), Fraction(0))
-    retained_counts = [count * (same - other) for count, same, other in zip(counts, law.same, law.other, strict=True)]
+    redrawn_weight = sum(
+        (count * other for count, other in zip(counts, distribution.other_chances, strict=True)), Fraction(0)
+    )
+    retained_counts = [
+        count * (same - other)
+        for count, same, other in zip(counts, distribution.same_chances, distribution.other_chances, strict=True)
+    ]
     # What y is shown for y: all that is spread over every value, and those who keep it.
-    shown = [spread + retained_count for retained_count in retained_counts]
-    rarest = sorted(shown)[:2]
+    published_weights = [redrawn_weight + retained_count for retained_count in retained_counts]
+    rarest = sorted(published_weights)[:2]
     posteriors = []
     for number, count in enumerate(counts):
-        own = count * law.same[number] / shown[number] if shown[number] else Fraction(0)
-        rival = rarest[1] if shown[number] == rarest[0] else rarest[0]
-        posteriors.append(max(own, count * law.other[number] / rival if rival else Fraction(0)))
+        own = (
+            count * distribution.same_chances[number] / published_weights[number]
+            if published_weights[number]
+            else Fraction(0)
+        )
+        rival = rarest[1] if published_weights[number] == rarest[0] else rarest[0]
+        posteriors.append(max(own, count * distribution.other_chances[number] / rival if rival else Fraction(0)))
     return posteriors

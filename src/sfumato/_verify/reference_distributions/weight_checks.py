@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.cell_values import split_value
-from sfumato._verify.manifest_view import Written
+from sfumato._verify.manifest_view import ManifestView
 
-CLOSE = 1e-9
+TOLERANCE = 1e-9
 
 
 def are_close(weight_rows: Iterable[tuple[float, ...]], expected: Sequence[tuple[float, ...]]) -> bool:
     """Whether the numbers of each line are the expected ones."""
     rows = np.array(list(weight_rows), dtype=np.float64)
-    return rows.shape == np.shape(expected) and bool(np.allclose(rows, expected, rtol=CLOSE, atol=CLOSE))
+    return rows.shape == np.shape(expected) and bool(np.allclose(rows, expected, rtol=TOLERANCE, atol=TOLERANCE))
 
 
-def are_values(written: Written, table: Mapping[str, list[Any]], expected: Mapping[str, Iterable[int]]) -> bool:
+def are_values(view: ManifestView, table: Mapping[str, list[Any]], expected: Mapping[str, Iterable[int]]) -> bool:
     """Whether the columns of values hold those of the expected places; a compound has a column for each part."""
     for name, places in expected.items():
-        values = [split_value(written.domain[place]) for place in places]
-        for number, part in enumerate(written.names):
-            column = name if len(written.names) == 1 else f"{name} {part}"
+        values = [split_value(view.domain[place]) for place in places]
+        for number, part in enumerate(view.sensitive_names):
+            column = name if len(view.sensitive_names) == 1 else f"{name} {part}"
             if table[column] != [value[number] for value in values]:
                 return False
     return True

@@ -21,7 +21,7 @@ from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._bucketization.buckets import Plan, deal_records
 from sfumato.mechanisms._bucketization.buckets.anatomy_groups import build_anatomy_buckets
-from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal
+from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
 
 NAME = "anatomy"
@@ -31,25 +31,25 @@ NAME = "anatomy"
 class Options:
     """How records are dealt."""
 
-    dealing: Deal = Deal.MIXED
+    dealing: DealingMethod = DealingMethod.MIXED
     """Only reproductions set another one."""
 
 
 def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:
     """Deal the records into as many buckets as the diversity allows."""
-    most = max(histogram.counts)
-    if most * spec.ell > histogram.total:
-        value = histogram.values[histogram.counts.index(most)]
+    largest_count = max(histogram.counts)
+    if largest_count * spec.ell > histogram.total:
+        value = histogram.values[histogram.counts.index(largest_count)]
         sentence = (
-            f"holds {Fraction(most, histogram.total)} of the records, so buckets can have at most "
-            f"{histogram.total // most} different values each; ask for a diversity of at most that, or merge the value "
-            "with a similar one."
+            f"holds {Fraction(largest_count, histogram.total)} of the records, so buckets can have at most "
+            f"{histogram.total // largest_count} different values each; ask for a diversity of at most that, or merge "
+            "the value with a similar one."
         )
-        raise InfeasibleError(f"one value {sentence}", with_values=f"{display(value)!r} {sentence}")
+        raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{display(value)!r} {sentence}")
     problem, assignment = build_anatomy_buckets(histogram.counts, spec.ell)
     caps = (Fraction(1, spec.ell),) * histogram.domain_size
     choice = Choice(assignment, problem.floors, assignment.setting.loss)
     return deal_records(histogram, caps, choice, options.dealing, draws, NAME)
 
 
-MECHANISM = buckets.make_bucket_mechanism(NAME, Diversity, Options, plan, Diversity.of_posterior)
+MECHANISM = buckets.make_bucket_mechanism(NAME, Diversity, Options, plan, Diversity.from_posterior)

@@ -15,14 +15,14 @@ class Runs:
     """Runs one after the other; those of no length are passed over."""
 
     def __init__(self, lengths: Counts) -> None:
-        self.given = np.flatnonzero(lengths)
+        self.run_numbers = np.flatnonzero(lengths)
         """The number of each run among the lengths that were given."""
-        self.lengths = lengths[self.given]
-        ends = np.cumsum(lengths)[self.given]
+        self.lengths = lengths[self.run_numbers]
+        ends = np.cumsum(lengths)[self.run_numbers]
         total = int(ends[-1])
         self.type = np.dtype(np.uint32 if total < 2**32 else np.uint64)
         self._ends = ends.astype(self.type)
-        table_bits = min(len(self.given).bit_length() + MORE_BITS, MOST_BITS)
+        table_bits = min(len(self.run_numbers).bit_length() + MORE_BITS, MOST_BITS)
         self._bits = self.type.type(max(0, total.bit_length() - table_bits))
         steps = np.arange(0, total, 1 << int(self._bits))
         self._table = np.searchsorted(ends, steps, side="right").astype(np.int32)

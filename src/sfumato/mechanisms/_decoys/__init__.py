@@ -35,21 +35,21 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
 from sfumato._records import Naming, PerturbedRecords
 from sfumato._records.tally import Tally
-from sfumato._records.value_records import Values
-from sfumato._request.decoy_count_errors import chebyshev_count, error_probability, find_accurate_count
+from sfumato._records.value_records import ValueEncoding
+from sfumato._request.decoy_count_errors import compute_error_probability, find_accurate_count, find_chebyshev_count
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
-from sfumato._request.warnings import Figure, Notice
-from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato._request.warnings import Notice, NoticeNumber
+from sfumato.errors import InternalError, ReleaseFormatError
 from sfumato.mechanisms._decoys import leak_matrix, likelihood_ratios
-from sfumato.mechanisms._decoys.decoy_estimators import METHODS, PART, describe_shrunk_gain, propose_estimator
+from sfumato.mechanisms._decoys.decoy_estimators import METHODS, SELECTED_SHARE, describe_shrunk_gain, propose_estimator
 from sfumato.mechanisms._decoys.decoy_groups import Groups
 from sfumato.mechanisms._decoys.decoy_options import Options as Options
-from sfumato.mechanisms._decoys.decoy_options import Rare as Rare
+from sfumato.mechanisms._decoys.decoy_options import RareTreatment as RareTreatment
 from sfumato.mechanisms._decoys.decoy_options import merge_rare_values
-from sfumato.mechanisms._decoys.leak_matrix import FEW_VALUES, EvenLaw, create_groups, group_law
-from sfumato.mechanisms._decoys.leak_matrix import Creation as Creation
+from sfumato.mechanisms._decoys.leak_matrix import FEW_VALUES, EvenDistribution, create_groups, recompute_distribution
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation as GroupCreation
 from sfumato.mechanisms._decoys.manual_sql import format_closed_form
 from sfumato.mechanisms._randomized_response.guarantee_sentences import format_factor
 from sfumato.mechanisms.capabilities import (
@@ -57,10 +57,10 @@ from sfumato.mechanisms.capabilities import (
     Coarsening,
     Comparability,
     ErrorPrediction,
-    PerValue,
     PlanExplanation,
     ReleaseErrorPrediction,
     SeveralColumns,
+    ValueColumn,
 )
 from sfumato.mechanisms.mechanism import EstimationRules, Mechanism
 
@@ -79,7 +79,7 @@ SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10  # how unreliable small counts ar
 
 def choose_estimator(design: Design, /) -> str:
     """Of many values that are mixed no more need be known than the group size; few do not meet as evenly."""
-    return "fitted" if design.creation is Creation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
+    return "fitted" if design.creation is GroupCreation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Plan:
 
     histogram: Histogram
     group_size: int
-    creation: Creation
+    creation: GroupCreation
     ratio_limit: Fraction | None
     columns: tuple[GroupedColumn, ...]
 
@@ -113,7 +113,7 @@ class Design:
 
     domains: tuple[tuple[Value, ...], ...]
     group_size: int
-    creation: Creation
+    creation: GroupCreation
 
     @cached_property
     def domain(self) -> tuple[Value, ...]:
@@ -127,9 +127,9 @@ class Design:
 
     def to_json(self) -> Json:
         """Write the design down."""
-        written = [values_to_json(domain) for domain in self.domains]
+        domain_lists = [values_to_json(domain) for domain in self.domains]
         return {
-            **({"domain": written[0]} if len(written) == 1 else {"domains": written}),
+            **({"domain": domain_lists[0]} if len(domain_lists) == 1 else {"domains": domain_lists}),
             "group_size": self.group_size,
             "groups": self.creation.value,
         }
@@ -147,7 +147,7 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
     for number, margin in enumerate(compute_margins(histogram.counts, sizes)):
         counts = margin.tolist()
         values = _list_column_values(histogram.values, sizes, number)
-        _check_eligible(values, counts, spec.group_size)
+        likelihood_ratios.check_eligible(values, counts, spec.group_size)
         groups = create_groups(counts, spec.group_size, options.groups, draws, f"{NAME}/{number}")
         columns.append(GroupedColumn(values, tuple(counts), groups))
     return Plan(histogram, spec.group_size, options.groups, options.limit, tuple(columns))
@@ -161,25 +161,7 @@ def _list_column_values(domain: Sequence[Value], sizes: Sequence[int], number: i
     return tuple(split_value(domain[code * step])[number] for code in range(sizes[number]))
 
 
-def _check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: int) -> None:
-    most, total = max(counts), sum(counts)
-    if most * group_size <= total:
-        return
-    largest = likelihood_ratios.largest_group_size(counts)
-    value = display(values[list(counts).index(most)])
-    what = (
-        f"ask for a group size of at most {largest}, or merge values so that none is as frequent"
-        if largest > 1
-        else "more than half of the records hold it, so no group size works"
-    )
-    sentence = (
-        f"is held by {most:,} of {total:,} records, and with groups of {group_size} no value may be held by more than "
-        f"{total // group_size:,}; {what}."
-    )
-    raise InfeasibleError(f"one value {sentence}", with_values=f"{value!r} {sentence}")
-
-
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draw a value of each record's group, uniformly and independently; column by column if there are several."""
     if slots is None:
         raise InternalError("decoys need slots.")
@@ -188,10 +170,10 @@ def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_r
         zip(plan.columns, split_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)
     ):
         groups = column.groups
-        run = groups.run_of(own_codes, own_slots)
-        stream = draws.stream(f"{NAME}/{number}/seats")
-        seats = stream.integers(first_row, len(codes), groups.sizes.take(run).astype(np.uint64))
-        published = published * len(column.values) + groups.values_at(run, seats)
+        run = groups.find_runs(own_codes, own_slots)
+        stream = draws.get_stream(f"{NAME}/{number}/seats")
+        seats = stream.draw_integers(first_row, len(codes), groups.sizes.take(run).astype(np.uint64))
+        published = published * len(column.values) + groups.find_values(run, seats)
     return PerturbedRecords(published.astype(codes.dtype))
 
 
@@ -203,32 +185,32 @@ def split_codes(codes: Codes, sizes: Sequence[int]) -> list[Codes]:
     return [codes.astype(np.int64) // step % size for step, size in zip(steps, sizes, strict=True)]
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published of the plan: no count is."""
     return Design(tuple(column.values for column in plan.columns), plan.group_size, plan.creation)
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    if "domains" in written:
-        pairs = zip(written["domains"], types, strict=True)
+    if "domains" in design_json:
+        pairs = zip(design_json["domains"], types, strict=True)
         domains = tuple(values_from_json(domain, [kind]) for domain, kind in pairs)
     else:
-        domains = (values_from_json(written["domain"], types),)
-    read = Design(domains, int(written["group_size"]), Creation(written["groups"]))
-    if any(len(set(domain)) != len(domain) or len(domain) < read.group_size for domain in domains):
+        domains = (values_from_json(design_json["domain"], types),)
+    parsed_design = Design(domains, int(design_json["group_size"]), GroupCreation(design_json["groups"]))
+    if any(len(set(domain)) != len(domain) or len(domain) < parsed_design.group_size for domain in domains):
         raise ReleaseFormatError("a domain of the design is too small for its groups, or names a value twice.")
-    if read.group_size < 2 or math.prod(read.sizes) > MOST_COMBINATIONS:  # noqa: PLR2004
+    if parsed_design.group_size < 2 or math.prod(parsed_design.sizes) > MOST_COMBINATIONS:  # noqa: PLR2004
         raise ReleaseFormatError("the design's groups are too small, or its domain is too large.")
-    return read
+    return parsed_design
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def make_encoding(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> ValueEncoding:
     """Each record shows a value, or one of each column."""
-    return Values(np.arange(math.prod(design.sizes)))
+    return ValueEncoding(np.arange(math.prod(design.sizes)))
 
 
 def write_manual_sql(design: Design, naming: Naming, /) -> str:
@@ -244,16 +226,19 @@ def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return leak_matrix.compute_closed_variances(value_counts, plan.group_size, plan.creation, rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """What the default count says of its error where records show each value as often as they hold it."""
     if len(plan.columns) > 1:
         return np.full(len(sets), np.nan)
-    published_design, value_counts = design(plan), np.array(plan.histogram.counts, dtype=np.float64)
-    tally = Tally.of_symbols(share * value_counts).beside(Tally.of_symbols(value_counts), None)
-    counted = METHODS[choose_estimator(published_design)].count(published_design, tally, sets)
-    wanted = [share * value_counts[places].sum() for places in sets]
+    published_design, value_counts = make_design(plan), np.array(plan.histogram.counts, dtype=np.float64)
+    tally = Tally.of_symbols(share * value_counts).attach_context(Tally.of_symbols(value_counts), None)
+    estimates = METHODS[choose_estimator(published_design)].count(published_design, tally, sets)
+    true_counts = [share * value_counts[places].sum() for places in sets]
     return np.array(
-        [(estimate.base + estimate.slope * count).item() for estimate, count in zip(counted, wanted, strict=True)]
+        [
+            (estimate.base + estimate.slope * count).item()
+            for estimate, count in zip(estimates, true_counts, strict=True)
+        ]
     )
 
 
@@ -266,21 +251,21 @@ def explain(plan: Plan, /) -> Json:
     return {
         "group_size": plan.group_size,
         "creation": plan.creation.value,
-        "groups": plan.columns[0].groups.number,
+        "groups": plan.columns[0].groups.group_count,
         **(columns[0] if len(columns) == 1 else {"columns": columns, **_compute_products(plan)}),
         "accurate_count": find_accurate_count(plan.group_size, ERROR, RISK),
-        "accurate_count_by_chebyshev": chebyshev_count(plan.group_size, ERROR, RISK),
-        "small_count_error_probability": float(error_probability(SMALL_COUNT, plan.group_size, SMALL_ERROR)),
+        "accurate_count_by_chebyshev": find_chebyshev_count(plan.group_size, ERROR, RISK),
+        "small_count_error_probability": float(compute_error_probability(SMALL_COUNT, plan.group_size, SMALL_ERROR)),
     }
 
 
 def _describe_column(column: GroupedColumn, group_size: int) -> Json:
     total = sum(column.counts)
     present = [(name, count) for name, count in zip(make_labels(column.values), column.counts, strict=True) if count]
-    noise = {name: float(likelihood_ratios.amplification(count, total, group_size)) for name, count in present}
+    noise = {name: float(likelihood_ratios.compute_amplification(count, total, group_size)) for name, count in present}
     return {
         "likelihood_ratio": {
-            name: float(likelihood_ratios.likelihood_ratio(count, total, group_size)) for name, count in present
+            name: float(likelihood_ratios.compute_likelihood_ratio(count, total, group_size)) for name, count in present
         },
         # JSON has no infinity: a value in every group has no amplification that could be given.
         "amplification": {value: factor if math.isfinite(factor) else None for value, factor in noise.items()},
@@ -294,16 +279,18 @@ def _compute_products(plan: Plan) -> Json:
         total = sum(column.counts)
         present = [count for count in column.counts if count]
         ratios.append(
-            float(max(likelihood_ratios.likelihood_ratio(count, total, plan.group_size) for count in present))
+            float(max(likelihood_ratios.compute_likelihood_ratio(count, total, plan.group_size) for count in present))
         )
-        noises.append(float(min(likelihood_ratios.amplification(count, total, plan.group_size) for count in present)))
+        noises.append(
+            float(min(likelihood_ratios.compute_amplification(count, total, plan.group_size) for count in present))
+        )
     return {"largest_joint_likelihood_ratio": math.prod(ratios), "least_joint_amplification": math.prod(noises)}
 
 
 def summarize(plan: Plan, /) -> str:
     """The groups and what they are good for, in one line."""
     accurate = find_accurate_count(plan.group_size, ERROR, RISK)
-    groups = f"{plan.columns[0].groups.number:,} groups of {plan.group_size} records or one more"
+    groups = f"{plan.columns[0].groups.group_count:,} groups of {plan.group_size} records or one more"
     return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
 
 
@@ -314,7 +301,7 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         for column in plan.columns
         for notices in (*_warn_frequent_values(column, plan), *_warn_rare_values(column, plan))
     ]
-    if plan.creation is Creation.ANATOMY:
+    if plan.creation is GroupCreation.ANATOMY:
         sentence = (
             "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute, and "
             "counts under a condition have no interval; they are there to compare with, not for publishing."
@@ -322,13 +309,13 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         notices.append(Notice("groups-recomputable", sentence))
     if len(plan.columns) > 1:
         products = _compute_products(plan)
-        multiplied = (
+        product_sentence = (
             "each sensitive column is protected for itself. Where they are related, what they tell multiplies: the "
             f"odds of a combination by up to {products['largest_joint_likelihood_ratio']:,.0f}; and noise is "
             f"amplified at least {products['least_joint_amplification']:.3g} times in counts of combinations."
         )
-        notices.append(Notice("columns-multiply", multiplied, numbers=products))
-    counts = PART * np.array(plan.histogram.counts, dtype=np.float64)
+        notices.append(Notice("columns-multiply", product_sentence, numbers=products))
+    counts = SELECTED_SHARE * np.array(plan.histogram.counts, dtype=np.float64)
     with np.errstate(invalid="ignore"):  # of several columns nothing is predicted
         errors = np.sqrt(predict_variances(plan, np.full(len(counts), counts.sum()), counts))
     return [*notices, *describe_shrunk_gain(counts, errors)]
@@ -336,24 +323,24 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
 
 def _warn_frequent_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     total = sum(column.counts)
-    near = [
+    frequent_values = [
         value
         for value, count in zip(column.values, column.counts, strict=True)
         if plan.group_size * count > NEAR_LIMIT * total
     ]
-    if not near:
+    if not frequent_values:
         return []
     sentence = (
         f"in more than {float(NEAR_LIMIT):.0%} of the groups, and so hardly to be counted under a condition: "
-        f"{format_values(near)}; ask for smaller groups if that matters."
+        f"{format_values(frequent_values)}; ask for smaller groups if that matters."
     )
-    return [Notice("hardly-countable", sentence, numbers={"values": len(near)})]
+    return [Notice("hardly-countable", sentence, numbers={"values": len(frequent_values)})]
 
 
 def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     total = sum(column.counts)
     ratios = {
-        value: likelihood_ratios.likelihood_ratio(count, total, plan.group_size)
+        value: likelihood_ratios.compute_likelihood_ratio(count, total, plan.group_size)
         for value, count in zip(column.values, column.counts, strict=True)
         if count
     }
@@ -365,46 +352,52 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     notices = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
     if plan.ratio_limit is None:
         return notices
-    above = [value for value, ratio in ratios.items() if ratio > plan.ratio_limit]
-    if not above:
+    rare_values = [value for value, ratio in ratios.items() if ratio > plan.ratio_limit]
+    if not rare_values:
         return []
     sentence = (
-        f"above the likelihood ratio of {plan.ratio_limit}: {format_values(above)}; merge rare values (--rare merge) "
-        "or leave them blank (--rare suppress)."
+        f"above the likelihood ratio of {plan.ratio_limit}: {format_values(rare_values)}; merge rare values (--rare "
+        "merge) or leave them blank (--rare suppress)."
     )
-    numbers: dict[str, Figure] = {"values": len(above), "ratio_limit": str(plan.ratio_limit)}
+    numbers: dict[str, NoticeNumber] = {"values": len(rare_values), "ratio_limit": str(plan.ratio_limit)}
     return [*notices, Notice("above-ratio-limit", sentence, numbers=numbers)]
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> list[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> list[Floats]:
     """A record shows its own value with one over the group size, and others as they leak."""
-    pairs = zip(plan.columns, split_codes(np.asarray(replaced.values), plan.sizes), strict=True)
-    published_design = design(plan)
-    return [_compute_leaks(published_design, np.array(column.counts), shown) for column, shown in pairs]
-
-
-def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> list[Floats]:
-    """The same from the design, and how frequent the values are."""
-    pairs = zip(
-        split_codes(shown[rows], design.sizes), split_codes(true_codes, design.sizes), design.sizes, strict=True
-    )
+    pairs = zip(plan.columns, split_codes(np.asarray(records.values), plan.sizes), strict=True)
+    published_design = make_design(plan)
     return [
-        _compute_leaks(design, np.bincount(own, minlength=size), published_codes)
-        for published_codes, own, size in pairs
+        _compute_leaks(published_design, np.array(column.counts), published_codes) for column, published_codes in pairs
     ]
 
 
-def _compute_leaks(design: Design, value_counts: Counts, shown: Codes) -> Floats:
+def compute_published_likelihoods(
+    design: Design, release_codes: Codes, true_codes: Codes, rows: Indices, /
+) -> list[Floats]:
+    """The same from the design, and how frequent the values are."""
+    pairs = zip(
+        split_codes(release_codes[rows], design.sizes), split_codes(true_codes, design.sizes), design.sizes, strict=True
+    )
+    return [
+        _compute_leaks(design, np.bincount(own_codes, minlength=size), published_codes)
+        for published_codes, own_codes, size in pairs
+    ]
+
+
+def _compute_leaks(design: Design, value_counts: Counts, published_codes: Codes) -> Floats:
     """Mixed groups leak on average; others are made again by whoever knows the frequencies, and tell more."""
-    if design.creation is not Creation.MIXED:
-        return group_law(value_counts, design.group_size, design.creation).mean(np.eye(len(value_counts)))[shown]
-    likely = np.repeat(
-        EvenLaw(value_counts / value_counts.sum(), design.group_size).leaks.take(shown)[:, None],
+    if design.creation is not GroupCreation.MIXED:
+        return recompute_distribution(value_counts, design.group_size, design.creation).average(
+            np.eye(len(value_counts))
+        )[published_codes]
+    likelihoods = np.repeat(
+        EvenDistribution(value_counts / value_counts.sum(), design.group_size).leaks.take(published_codes)[:, None],
         len(value_counts),
         axis=1,
     )
-    likely[np.arange(len(shown)), shown] = 1 / design.group_size
-    return likely
+    likelihoods[np.arange(len(published_codes)), published_codes] = 1 / design.group_size
+    return likelihoods
 
 
 def state_guarantee(design: Design, /) -> str:
@@ -433,8 +426,8 @@ MECHANISM = Mechanism(
     request=DecoyGroups,
     options=Options,
     plan=plan,
-    perturb=replace,
-    design=design,
+    perturb=perturb,
+    make_design=make_design,
     read_design=read_design,
     make_encoding=make_encoding,
     estimators=METHODS,
@@ -443,7 +436,7 @@ MECHANISM = Mechanism(
     estimation_rules=EstimationRules(
         choose_estimator=choose_estimator, propose_estimator=propose_estimator, write_manual_sql=write_manual_sql
     ),
-    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
     release_error_prediction=ReleaseErrorPrediction(
         predict_record_variances=lambda design, _: leak_matrix.compute_even_variances(design.sizes, design.group_size)
     ),
@@ -460,15 +453,15 @@ MECHANISM = Mechanism(
             "shrunk-is-closer",
         ),
         value_columns=(
-            PerValue("amplification", "noise of counts grows", format_factor),
-            PerValue("likelihood_ratio", "odds rise if published", format_factor),
+            ValueColumn("amplification", "noise of counts grows", format_factor),
+            ValueColumn("likelihood_ratio", "odds rise if published", format_factor),
         ),
     ),
     attack_model=AttackModel(
         compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
     ),
     comparability=Comparability(
-        match_posterior=DecoyGroups.of_posterior, read_request=lambda design: DecoyGroups(design.group_size)
+        match_posterior=DecoyGroups.from_posterior, read_request=lambda design: DecoyGroups(design.group_size)
     ),
     coarsening=Coarsening(merge_rare_values=merge_rare_values),
     several_columns=SeveralColumns(max_combinations=MOST_COMBINATIONS),

@@ -19,33 +19,33 @@ from sfumato.mechanisms._decoys.decoy_estimation import (
     estimate_counts,
     estimate_shrunk,
     estimate_total,
-    group_law_of,
     make_even_distribution,
     make_fitted_distribution,
+    make_group_distribution,
     make_twin,
 )
-from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation
 from sfumato.mechanisms._decoys.splu_iteration import estimate_by_paper
-from sfumato.mechanisms._randomized_response.estimators import BIASED
-from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin
+from sfumato.mechanisms._randomized_response.estimators import BIAS_NOTE
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumPiece
 
-PART = 0.1
+SELECTED_SHARE = 0.1
 """How many of the people the predicted counts are about."""
-CHANGE = 0.5
+RELATIVE_CHANGE = 0.5
 """By how much more or less often such a part is taken to have a value, relative to everybody."""
-MUCH = 0.9
+WORTHWHILE_RATIO = 0.9
 """An error below this part of another one is worth asking for."""
 
-SHUFFLED = "none beyond how groups are made: records of a value are dealt to groups at random"
-EVEN = (
+SHUFFLED_ASSUMPTION = "none beyond how groups are made: records of a value are dealt to groups at random"
+EVEN_ASSUMPTION = (
     "every other value leaks alike into a value, as in mixed groups; beside values in a third of the groups and more "
     "the interval is too short"
 )
-MEETING = "values meet as often as their frequencies allow, which mixed groups see to"
+MEETING_ASSUMPTION = "values meet as often as their frequencies allow, which mixed groups see to"
 
 
 def _make_method(
-    laws: DistributionMaker, label: str, assumption: str, groups: Sequence[Creation]
+    make_distribution: DistributionMaker, label: str, assumption: str, groups: Sequence[GroupCreation]
 ) -> Method[DecoyDesign]:
     """Undo the leaks of these laws; with an error where groups are of a kind that they are right for.
 
@@ -53,43 +53,43 @@ def _make_method(
     a million records it held the truth in 72 to 94 of 100, where it said 95.
     """
 
-    def count(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
-        estimates = estimate_counts(design, tally, wanted, laws)
+    def count_values(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
+        estimates = estimate_counts(design, tally, value_sets, make_distribution)
         if design.creation in groups:
             return estimates
         is_whole = tally.rows == count_all_records(tally)  # which is what the release shows, by whatever law
         return [_drop_interval(moments, is_whole, design, groups) for moments in estimates]
 
-    def total(design: DecoyDesign, pieces: Sequence[Piece]) -> Moments:
-        moments = estimate_total(design, pieces, laws)
+    def estimate_sum(design: DecoyDesign, pieces: Sequence[SumPiece]) -> Moments:
+        moments = estimate_total(design, pieces, make_distribution)
         if design.creation in groups:
             return moments
         return _drop_interval(moments, np.zeros(len(moments), dtype=np.bool_), design, groups)
 
-    def script(design: DecoyDesign, whole: Tally, holdings: Holdings | None) -> Twin:
+    def make_page_twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
         if design.creation not in groups:
             raise QueryError(
                 f"{_explain_no_interval(design, groups)}; a page has numbers with an interval only: ask with sfumato "
                 "query."
             )
-        return make_twin(design, whole, holdings, laws)
+        return make_twin(design, whole, holdings, make_distribution)
 
-    return Method(label, assumption, count, needs_whole=True, total=total, twin=script)
+    return Method(label, assumption, count_values, needs_whole=True, total=estimate_sum, twin=make_page_twin)
 
 
-def _drop_interval(moments: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[Creation]) -> Moments:
+def _drop_interval(moments: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[GroupCreation]) -> Moments:
     """The same numbers without errors, but for those to be kept, and where a number is certain or could be anything."""
     is_kept = is_kept | moments.is_certain | (moments.base >= (moments.most - moments.least) ** 2)
     notes = [
         note if keeps_note else _explain_no_interval(design, groups)
-        for note, keeps_note in zip(moments.noted, is_kept, strict=True)
+        for note, keeps_note in zip(moments.all_notes, is_kept, strict=True)
     ]
     return replace(moments, base=np.where(is_kept, moments.base, np.nan), notes=notes)
 
 
-def _explain_no_interval(design: DecoyDesign, groups: Sequence[Creation]) -> str:
+def _explain_no_interval(design: DecoyDesign, groups: Sequence[GroupCreation]) -> str:
     """Why there is no interval."""
-    if design.creation is Creation.ANATOMY:
+    if design.creation is GroupCreation.ANATOMY:
         return "no interval: in groups of the kind 'anatomy' values meet in a way that the release does not tell"
     return (
         f"no interval: this method is for {' and '.join(groups)} groups, and these are {design.creation}; take inverse"
@@ -99,30 +99,33 @@ def _explain_no_interval(design: DecoyDesign, groups: Sequence[Creation]) -> str
 METHODS: Mapping[str, Method[DecoyDesign]] = MappingProxyType(
     {
         "fitted": _make_method(
-            make_fitted_distribution, "fit of evenly mixed decoy groups, normal interval", MEETING, [Creation.MIXED]
+            make_fitted_distribution,
+            "fit of evenly mixed decoy groups, normal interval",
+            MEETING_ASSUMPTION,
+            [GroupCreation.MIXED],
         ),
         "closed": _make_method(
-            make_even_distribution, "closed form for decoys, normal interval", EVEN, [Creation.MIXED]
+            make_even_distribution, "closed form for decoys, normal interval", EVEN_ASSUMPTION, [GroupCreation.MIXED]
         ),
         "inverse": _make_method(
-            group_law_of,
+            make_group_distribution,
             "inverse of recomputed decoy groups, normal interval",
-            SHUFFLED,
-            [Creation.MIXED, Creation.ANATOMY_RANDOM],
+            SHUFFLED_ASSUMPTION,
+            [GroupCreation.MIXED, GroupCreation.ANATOMY_RANDOM],
         ),
         "shrunk": Method(
             "shrunk towards independence (empirical Bayes), biased",
-            SHUFFLED,
+            SHUFFLED_ASSUMPTION,
             estimate_shrunk,
             needs_whole=True,
-            note=BIASED,
+            note=BIAS_NOTE,
         ),
         "paper": Method(
             "iteration of the paper with its 1% rule, biased",
-            EVEN,
+            EVEN_ASSUMPTION,
             estimate_by_paper,
             needs_whole=True,
-            note=BIASED,
+            note=BIAS_NOTE,
             is_reproduction=True,
         ),
     }
@@ -145,21 +148,21 @@ def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
     With the relative error r of a count and the relative change t of the frequency by the condition, a count is pulled
     by r² / (r² + t²) of its change, and its error becomes r t / sqrt(r² + t²) on average over changes.
     """
-    is_told = (counts > 0) & np.isfinite(errors) & (errors > 0)
-    relative = errors[is_told] / counts[is_told]
-    shrunk_errors = relative * CHANGE / np.hypot(relative, CHANGE)
-    better = shrunk_errors < MUCH * relative
-    if not better.any():
+    has_error = (counts > 0) & np.isfinite(errors) & (errors > 0)
+    relative = errors[has_error] / counts[has_error]
+    shrunk_errors = relative * RELATIVE_CHANGE / np.hypot(relative, RELATIVE_CHANGE)
+    is_better = shrunk_errors < WORTHWHILE_RATIO * relative
+    if not is_better.any():
         return []
-    usual, smaller = (float(np.median(errors_of_values[better])) for errors_of_values in (relative, shrunk_errors))
-    bias = usual**2 / (usual**2 + CHANGE**2)
+    usual, smaller = (float(np.median(errors_of_values[is_better])) for errors_of_values in (relative, shrunk_errors))
+    bias = usual**2 / (usual**2 + RELATIVE_CHANGE**2)
     sentence = (
-        f"for {int(better.sum())} of {len(counts)} values, counted among a tenth of the people, query --method shrunk "
-        f"predicts a smaller error than the default: in the middle of them {smaller:,.0%} instead of {usual:,.0%}, if "
-        f"the tenth has values about {CHANGE:.0%} more or less often than everybody. It is biased: of that difference "
-        f"it leaves out about {bias:.0%}."
+        f"for {int(is_better.sum())} of {len(counts)} values, counted among a tenth of the people, query --method "
+        f"shrunk predicts a smaller error than the default: in the middle of them {smaller:,.0%} instead of "
+        f"{usual:,.0%}, if the tenth has values about {RELATIVE_CHANGE:.0%} more or less often than everybody. It is "
+        f"biased: of that difference it leaves out about {bias:.0%}."
     )
-    numbers = {"default": usual, "shrunk": smaller, "values": int(better.sum()), "bias": bias}
+    numbers = {"default": usual, "shrunk": smaller, "values": int(is_better.sum()), "bias": bias}
     return [Notice("shrunk-is-closer", sentence, numbers=numbers)]
 
 

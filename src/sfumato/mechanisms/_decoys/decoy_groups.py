@@ -37,7 +37,7 @@ class Groups:
         return cls(members, sizes, lengths, domain_size)
 
     @property
-    def number(self) -> int:
+    def group_count(self) -> int:
         """How many groups there are."""
         return int(self.lengths.sum())
 
@@ -54,7 +54,7 @@ class Groups:
         runs, _ = np.nonzero(is_seat)
         return runs, self.members[is_seat]
 
-    def meeting(self) -> Floats:
+    def count_meetings(self) -> Floats:
         """W: for each two values, the groups that hold both, each weighted by one over its size."""
         meetings = np.zeros((self.domain_size, self.domain_size))
         weights = self.lengths / self.sizes
@@ -64,33 +64,33 @@ class Groups:
                 np.add.at(meetings, (self.members[both, first], self.members[both, second]), weights[both])
         return meetings
 
-    def run_of(self, values: Codes, slots: UInts) -> Indices:
+    def find_runs(self, values: Codes, slots: UInts) -> Indices:
         """The run of each record, by its value and its slot (0 .. count - 1) among the records of the value."""
-        stretches, runs, first = self._index
+        stretches, runs, first = self._slot_index
         places = first.take(values) + slots.astype(stretches.type)
         return runs.take(stretches.find(places))
 
-    def values_at(self, runs: Indices, seats: UInts) -> Codes:
+    def find_values(self, runs: Indices, seats: UInts) -> Codes:
         """The value of a seat in each of some runs."""
-        values: Codes = self._listed.take(runs * self.members.shape[1] + seats.astype(np.int64))
+        values: Codes = self._flat_members.take(runs * self.members.shape[1] + seats.astype(np.int64))
         return values
 
     @cached_property
-    def _listed(self) -> Codes:
+    def _flat_members(self) -> Codes:
         """The members one after the other, narrow enough to stay near a core."""
         return self.members.ravel().astype(np.min_scalar_type(self.domain_size))
 
     @cached_property
-    def _index(self) -> tuple[Runs, Indices, UInts]:
+    def _slot_index(self) -> tuple[Runs, Indices, UInts]:
         """All slots in a row, value after value: the stretches of one run each, their runs, and where values start."""
         runs, places = self._seats
         ordered = runs[np.argsort(places, kind="stable")]
         stretches = Runs(self.lengths[ordered])
         first = np.cumsum(self.counts) - self.counts
-        return stretches, ordered[stretches.given], first.astype(stretches.type)
+        return stretches, ordered[stretches.run_numbers], first.astype(stretches.type)
 
 
 def compute_transition(groups: Groups) -> Floats:
     """The chance that a record of each value (row) publishes each value (column)."""
     value_counts = np.maximum(groups.counts, 1)[:, None]
-    return np.asarray(groups.meeting() / value_counts)
+    return np.asarray(groups.count_meetings() / value_counts)

@@ -11,15 +11,15 @@ from sfumato._core.cell_values import Value
 from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.option_fields import option
 from sfumato._request.group_requirements import DecoyGroups
-from sfumato._request.schema import Merged
+from sfumato._request.schema import MergedValues
 from sfumato.errors import SpecError
-from sfumato.mechanisms._decoys.leak_matrix import Creation
-from sfumato.mechanisms.capabilities import Columns
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation
+from sfumato.mechanisms.capabilities import ColumnCounts
 
 MERGED_LABEL = "(rare)"
 
 
-class Rare(StrEnum):
+class RareTreatment(StrEnum):
     """What is done with values above the ratio limit."""
 
     KEEP = "keep"
@@ -31,19 +31,19 @@ class Rare(StrEnum):
 class Options:
     """How groups are made, from which likelihood ratio on a value is too rare, and what is done with it then."""
 
-    groups: Creation = Creation.MIXED
+    groups: GroupCreation = GroupCreation.MIXED
     """Only reproductions set another one."""
     ratio_limit: Exact | None = option(
         None, "--ratio-limit", "Values whose likelihood ratio is above R are rare.", metavar="R"
     )
-    rare: Rare = option(Rare.KEEP, "--rare", "Keep rare values, merge them, or leave them blank.")
+    rare: RareTreatment = option(RareTreatment.KEEP, "--rare", "Keep rare values, merge them, or leave them blank.")
 
     def __post_init__(self) -> None:
         limit = None if self.ratio_limit is None else parse_exact(self.ratio_limit, "the ratio limit")
         object.__setattr__(self, "ratio_limit", limit)  # exact, however it was written
         if limit is not None and limit <= 1:
             raise SpecError(f"the ratio limit is {limit}, and must be above 1: a ratio of 1 says nothing.")
-        if limit is None and self.rare is not Rare.KEEP:
+        if limit is None and self.rare is not RareTreatment.KEEP:
             raise SpecError("say from which likelihood ratio on a value is rare, such as --ratio-limit 100.")
 
     @property
@@ -52,34 +52,34 @@ class Options:
         return None if self.ratio_limit is None else Fraction(self.ratio_limit)
 
 
-def merge_rare_values(columns: Columns, spec: DecoyGroups, options: Options, /) -> dict[str, Merged]:
+def merge_rare_values(columns: ColumnCounts, spec: DecoyGroups, options: Options, /) -> dict[str, MergedValues]:
     """For each column the values to merge: those above the ratio limit, and more until together they are not.
 
     A count f has a ratio of at most L if it is at least N / (1 + (gamma - 1) L).
     """
     limit = options.limit
-    if limit is None or options.rare is Rare.KEEP:
+    if limit is None or options.rare is RareTreatment.KEEP:
         return {}
     merged_by_column = {}
     for name, (values, counts) in columns.items():
-        least = Fraction(sum(counts)) / (1 + (spec.group_size - 1) * limit)
-        rising = sorted((count, place) for place, count in enumerate(counts) if count)
-        chosen: list[int] = []
+        least_count = Fraction(sum(counts)) / (1 + (spec.group_size - 1) * limit)
+        sorted_counts = sorted((count, place) for place, count in enumerate(counts) if count)
+        rare_places: list[int] = []
         merged_records = 0
-        for count, place in rising:
-            if count >= least and (not chosen or merged_records >= least):
+        for count, place in sorted_counts:
+            if count >= least_count and (not rare_places or merged_records >= least_count):
                 break
-            chosen.append(place)
+            rare_places.append(place)
             merged_records += count
-        if chosen:
+        if rare_places:
             # With those that nobody has: that a value is among the merged must not tell that it occurs.
-            chosen += [place for place, count in enumerate(counts) if not count]
-            label = None if options.rare is Rare.SUPPRESS else _label(values)
-            merged_by_column[name] = Merged(frozenset(values[place] for place in chosen), label)
+            rare_places += [place for place, count in enumerate(counts) if not count]
+            label = None if options.rare is RareTreatment.SUPPRESS else _make_label(values)
+            merged_by_column[name] = MergedValues(frozenset(values[place] for place in rare_places), label)
     return merged_by_column
 
 
-def _label(values: Sequence[Value]) -> str:
+def _make_label(values: Sequence[Value]) -> str:
     """A label that no value has."""
     label = MERGED_LABEL
     while label in values:

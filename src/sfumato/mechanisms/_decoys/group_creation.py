@@ -44,16 +44,16 @@ def make_mixed_groups(counts: Sequence[int], group_size: int, orders: Indices) -
     """Wrap around in tranches: `orders` has an order of all values for each tranche, and a last one for the cut."""
     value_counts, number = np.array(counts, dtype=np.int64), len(orders) - 1
     groups = int(value_counts.sum()) // group_size
-    shares = _cut(value_counts[orders[-1]], groups, number)
+    shares = _cut_into_tranches(value_counts[orders[-1]], groups, number)
     group_runs: list[tuple[Sequence[int], int]] = []
     for tranche, order in enumerate(orders[:-1]):
-        mine = np.zeros_like(value_counts)
-        mine[orders[-1]] = shares[tranche]
-        group_runs += _wrap_values(mine[order], order, len(range(tranche, groups, number)))
+        tranche_counts = np.zeros_like(value_counts)
+        tranche_counts[orders[-1]] = shares[tranche]
+        group_runs += _wrap_values(tranche_counts[order], order, len(range(tranche, groups, number)))
     return Groups.of(group_runs, len(counts))
 
 
-def _cut(counts: Indices, groups: int, tranches: int) -> Indices:
+def _cut_into_tranches(counts: Indices, groups: int, tranches: int) -> Indices:
     """How many records of each value (column) each tranche (row) gets: even shares that fill its groups exactly.
 
     Deal all records round the groups, and give group g to tranche g modulo the number of tranches.
@@ -62,12 +62,12 @@ def _cut(counts: Indices, groups: int, tranches: int) -> Indices:
     numbers = np.arange(tranches)[:, None]
     sizes = (groups - 1 - numbers) // tranches + 1
 
-    def dealt(upto: Indices) -> Indices:
+    def count_dealt(upto: Indices) -> Indices:
         rounds, rest = np.divmod(upto, groups)
         part: Indices = np.maximum((rest - 1 - numbers) // tranches + 1, 0)
         return rounds * sizes + part
 
-    return dealt(ends) - dealt(ends - counts)
+    return count_dealt(ends) - count_dealt(ends - counts)
 
 
 def _wrap_values(counts: Indices, order: Indices, groups: int) -> list[tuple[Sequence[int], int]]:
@@ -94,16 +94,16 @@ def make_fullest_groups(
     breakers = _draw_tie_breakers(ties, len(counts))
     runs: list[tuple[list[int], int]] = []
     while np.count_nonzero(remaining) >= group_size:
-        taken, length = _select_fullest(remaining, group_size, step, next(breakers))
-        runs.append((taken.tolist(), length))
-        remaining[taken] -= length
+        fullest, length = _select_fullest(remaining, group_size, step, next(breakers))
+        runs.append((fullest.tolist(), length))
+        remaining[fullest] -= length
     for place in np.flatnonzero(
         remaining
     ).tolist():  # what is left over joins the first of the smallest groups without it
         sizes = [len(members) if place not in members else math.inf for members, _ in runs]
-        chosen = sizes.index(min(sizes))
-        members, length = runs[chosen]
-        runs[chosen : chosen + 1] = [([*members, place], 1), *([(members, length - 1)] if length > 1 else [])]
+        run_number = sizes.index(min(sizes))
+        members, length = runs[run_number]
+        runs[run_number : run_number + 1] = [([*members, place], 1), *([(members, length - 1)] if length > 1 else [])]
     return Groups.of(runs, len(counts))
 
 
@@ -114,13 +114,13 @@ def _select_fullest(remaining: Indices, group_size: int, step: int, breaker: Ind
     """
     for unit in (step, 1):
         ranked = (remaining // unit << TIE_BITS) + breaker
-        taken = np.argpartition(ranked, -group_size)[-group_size:]
-        length = min(unit, int(remaining[taken].min()))
+        fullest = np.argpartition(ranked, -group_size)[-group_size:]
+        length = min(unit, int(remaining[fullest].min()))
         after = remaining.copy()
-        after[taken] -= length
+        after[fullest] -= length
         if unit == 1 or (length and group_size * int(after.max()) <= int(after.sum())):
             break
-    return taken, length
+    return fullest, length
 
 
 def _draw_tie_breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
@@ -130,7 +130,7 @@ def _draw_tie_breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
         if ties is None:
             yield np.arange(size)[::-1]
         else:
-            random_words = ties.words(start, rows * size) >> np.uint64(64 - TIE_BITS)
+            random_words = ties.draw_bits(start, rows * size) >> np.uint64(64 - TIE_BITS)
             yield from random_words.astype(np.int64).reshape(rows, size)
             start += rows * size
 

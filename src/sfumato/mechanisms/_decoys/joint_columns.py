@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato._core.arrays import Floats, Mask
-from sfumato.mechanisms._decoys.leak_matrix import DecoyLaw
+from sfumato.mechanisms._decoys.leak_matrix import DecoyDistribution
 
 MOST_AMPLIFIED = 64
 """Of so many values of a column it is looked at how much noise is amplified."""
@@ -21,69 +21,74 @@ COMPOSITION_STEPS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
+class JointDistribution:
     """The laws of the columns that a question is about: each acts along its own axis."""
 
-    laws: tuple[DecoyLaw, ...]
-    _composed: dict[bytes, Floats] = field(default_factory=dict, repr=False)
+    distributions: tuple[DecoyDistribution, ...]
+    _compositions: dict[bytes, Floats] = field(default_factory=dict, repr=False)
 
     @cached_property
     def shares(self) -> Floats:
         """The shares of all combinations if the columns were unrelated."""
         products = np.ones(())
-        for law in self.laws:
-            products = np.multiply.outer(products, law.shares)
+        for distribution in self.distributions:
+            products = np.multiply.outer(products, distribution.shares)
         return np.asarray(products)
 
-    def solve(self, wanted: Floats) -> Floats:
+    def solve(self, theta: Floats) -> Floats:
         """What a record adds, by the combination it shows."""
-        return self._along([law.solve for law in self.laws], wanted)
+        return self._apply_along_axes([distribution.solve for distribution in self.distributions], theta)
 
-    def mean(self, numbers: Floats) -> Floats:
+    def average(self, numbers: Floats) -> Floats:
         """The average of the numbers that a record of each combination shows."""
-        return self._along([law.mean for law in self.laws], numbers)
+        return self._apply_along_axes([distribution.average for distribution in self.distributions], numbers)
 
-    def shown(self, held: Floats) -> Floats:
+    def expect_published(self, true_counts: Floats) -> Floats:
         """How many records are expected to show each combination if so many hold it."""
-        return self._along([law.shown for law in self.laws], held)
+        return self._apply_along_axes(
+            [distribution.expect_published for distribution in self.distributions], true_counts
+        )
 
     @staticmethod
-    def _along(steps: Sequence[Callable[[Floats], Floats]], numbers: Floats) -> Floats:
+    def _apply_along_axes(steps: Sequence[Callable[[Floats], Floats]], numbers: Floats) -> Floats:
         if len(steps) == 1:
             return steps[0](numbers)
         for axis, step in enumerate(steps):
             numbers = np.moveaxis(step(np.moveaxis(numbers, axis, -1)), -1, axis)
         return numbers
 
-    def covariance(self, one: Floats, other: Floats) -> Floats:
+    def compute_covariance(self, one: Floats, other: Floats) -> Floats:
         """The covariance of two numbers that the record of each combination shows."""
-        return np.asarray(self.mean(one * other) - self.mean(one) * self.mean(other))
+        return np.asarray(self.average(one * other) - self.average(one) * self.average(other))
 
-    def composition(self, counts: Floats) -> Floats:
+    def estimate_composition(self, counts: Floats) -> Floats:
         """What the records hold, about: a few steps of iterative Bayes from unrelated columns."""
         key = counts.tobytes()
-        if key not in self._composed:  # many values are asked of the same records
-            if len(self._composed) >= MOST_COMPOSED:
-                self._composed.clear()
+        if key not in self._compositions:  # many values are asked of the same records
+            if len(self._compositions) >= MOST_COMPOSED:
+                self._compositions.clear()
             expected_counts = counts.sum() * self.shares
             for _ in range(COMPOSITION_STEPS):
-                expected = self.shown(expected_counts)
+                expected = self.expect_published(expected_counts)
                 ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
-                expected_counts = expected_counts * self.mean(ratio)
-            self._composed[key] = np.asarray(expected_counts)
-        return self._composed[key]
+                expected_counts = expected_counts * self.average(ratio)
+            self._compositions[key] = np.asarray(expected_counts)
+        return self._compositions[key]
 
-    def amplification(self, wanted: Mask) -> float:
+    def compute_amplification(self, is_wanted: Mask) -> float:
         """How much noise is amplified for the wanted combinations at most: the product over the columns."""
         product = 1.0
-        for law, places in zip(self.laws, np.nonzero(wanted), strict=True):
-            chosen = np.unique(places)[:MOST_AMPLIFIED]
-            single = np.zeros((len(chosen), len(law.shares)))
-            single[np.arange(len(chosen)), chosen] = 1.0
-            undone = law.solve(single)[np.arange(len(chosen)), chosen]
-            product *= float(np.abs(undone).max(initial=0.0))
+        for distribution, places in zip(self.distributions, np.nonzero(is_wanted), strict=True):
+            first_places = np.unique(places)[:MOST_AMPLIFIED]
+            indicators = np.zeros((len(first_places), len(distribution.shares)))
+            indicators[np.arange(len(first_places)), first_places] = 1.0
+            factors = distribution.solve(indicators)[np.arange(len(first_places)), first_places]
+            product *= float(np.abs(factors).max(initial=0.0))
         return product
 
-    def tells(self, wanted: Floats) -> bool:
+    def is_estimable(self, theta: Floats) -> bool:
         """Whether what records show tells anything of the wanted numbers."""
-        return all(law.tells(np.moveaxis(wanted, axis, -1)) for axis, law in enumerate(self.laws))
+        return all(
+            distribution.is_estimable(np.moveaxis(theta, axis, -1))
+            for axis, distribution in enumerate(self.distributions)
+        )

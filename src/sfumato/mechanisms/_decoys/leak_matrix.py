@@ -30,7 +30,7 @@ from sfumato.mechanisms._decoys.group_creation import (
     shuffle_orders,
 )
 
-NEAR = 1e-6
+NEAR_LARGEST = 1e-6
 """A value whose share is nearer than this to the largest possible one is taken to be in every group."""
 TINY = 1e-150
 HALVINGS = 100
@@ -42,7 +42,7 @@ FEW_VALUES, MORE_RECOMPUTATIONS = 100, 16
 """How often few values meet varies more, and mixed groups of them are quickly made again."""
 
 
-class Creation(StrEnum):
+class GroupCreation(StrEnum):
     """How decoy groups are made."""
 
     MIXED = "mixed"
@@ -50,18 +50,18 @@ class Creation(StrEnum):
     ANATOMY = "anatomy"
 
 
-def create_groups(counts: list[int], group_size: int, creation: Creation, draws: Draws, purpose: str) -> Groups:
+def create_groups(counts: list[int], group_size: int, creation: GroupCreation, draws: Draws, purpose: str) -> Groups:
     """Make the groups of a table; everything random in them follows from the key."""
-    stream = draws.stream(f"{purpose}/groups")
-    if creation is Creation.MIXED:
+    stream = draws.get_stream(f"{purpose}/groups")
+    if creation is GroupCreation.MIXED:
         tranches = count_tranches(sum(counts), len(counts), group_size) + 1
         return make_mixed_groups(
-            counts, group_size, shuffle_orders(stream.words(0, tranches * len(counts)), len(counts))
+            counts, group_size, shuffle_orders(stream.draw_bits(0, tranches * len(counts)), len(counts))
         )
-    return make_fullest_groups(counts, group_size, stream if creation is Creation.ANATOMY_RANDOM else None)
+    return make_fullest_groups(counts, group_size, stream if creation is GroupCreation.ANATOMY_RANDOM else None)
 
 
-class DecoyLaw(Protocol):
+class DecoyDistribution(Protocol):
     """How decoys turn what records hold into what they show."""
 
     @property
@@ -69,39 +69,39 @@ class DecoyLaw(Protocol):
         """The published shares of the values."""
         ...
 
-    def tells(self, wanted: Floats) -> bool:
+    def is_estimable(self, theta: Floats) -> bool:
         """Whether what records show tells anything of their wanted numbers, under a condition on public columns."""
         ...
 
-    def solve(self, wanted: Floats) -> Floats:
+    def solve(self, theta: Floats) -> Floats:
         """What a record adds, by the value it shows, so that it adds `wanted` of its own value on average."""
         ...
 
-    def mean(self, numbers: Floats) -> Floats:
+    def average(self, numbers: Floats) -> Floats:
         """The average of the numbers that a record of each value shows."""
         ...
 
-    def shown(self, held: Floats) -> Floats:
+    def expect_published(self, true_counts: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
         ...
 
-    def twin(self) -> Json:
+    def export_numbers(self) -> Json:
         """The law for a script: `mean` and `solve` as a matrix, or as a diagonal and two vectors, and what is lost."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class EvenLaw:
+class EvenDistribution:
     """Every other value leaks alike into a value: about right for mixed groups in which no value is frequent."""
 
-    given: Floats
+    published_shares: Floats
     """The published shares of the values."""
     group_size: int
 
     @property
     def shares(self) -> Floats:
         """The published shares of the values."""
-        return self.given
+        return self.published_shares
 
     @cached_property
     def leaks(self) -> Floats:
@@ -115,23 +115,23 @@ class EvenLaw:
         return np.asarray(1 / self.group_size - self.leaks)
 
     @property
-    def is_told(self) -> Mask:
+    def is_countable(self) -> Mask:
         """A value in every group says nothing: its share is one over the group size."""
         return self.gains > SINGULAR
 
     @property
     def record_variances(self) -> tuple[Floats, Floats]:
         """What a record adds to the variance of each value's count: one that holds it, and another one."""
-        own, gains = 1 / self.group_size, np.where(self.is_told, self.gains, np.nan)
+        own, gains = 1 / self.group_size, np.where(self.is_countable, self.gains, np.nan)
         return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
 
-    def tells(self, wanted: Floats) -> bool:
+    def is_estimable(self, theta: Floats) -> bool:
         """Whether no wanted value is in every group."""
-        return not bool(wanted[..., ~self.is_told].any())
+        return not bool(theta[..., ~self.is_countable].any())
 
     @cached_property
     def _inverse(self) -> Floats:
-        return np.divide(1.0, self.gains, out=np.zeros_like(self.gains), where=self.is_told)
+        return np.divide(1.0, self.gains, out=np.zeros_like(self.gains), where=self.is_countable)
 
     @cached_property
     def _scale(self) -> Floats:
@@ -139,22 +139,22 @@ class EvenLaw:
         others = np.maximum(self.leaks.sum() - self.leaks, SINGULAR)
         return np.asarray((1 - 1 / self.group_size) / others)
 
-    def solve(self, wanted: Floats) -> Floats:
+    def solve(self, theta: Floats) -> Floats:
         """Independence, and the excess over it divided by the gain: phi R + (y - phi R) / d for a single value."""
-        constant = (wanted * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
-        return np.asarray(wanted * self._inverse + constant)
+        constant = (theta * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
+        return np.asarray(theta * self._inverse + constant)
 
-    def mean(self, numbers: Floats) -> Floats:
+    def average(self, numbers: Floats) -> Floats:
         """Its own number with a chance of one over the group size, else that of another value as they leak."""
         leaked = (numbers * self.leaks).sum(axis=-1, keepdims=True) - numbers * self.leaks
         return np.asarray(leaked * self._scale + numbers / self.group_size)
 
-    def shown(self, held: Floats) -> Floats:
+    def expect_published(self, true_counts: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
-        moved = held * self._scale
-        return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + held / self.group_size)
+        moved = true_counts * self._scale
+        return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + true_counts / self.group_size)
 
-    def twin(self) -> Json:
+    def export_numbers(self) -> Json:
         """A diagonal and two vectors; what is lost are the values in every group."""
         return {
             "shares": self.shares,
@@ -164,12 +164,12 @@ class EvenLaw:
             "solve_diagonal": self._inverse,
             "solve_left": np.ones(len(self.shares)),
             "solve_right": self.shares * (1 - self._inverse),
-            **_describe_lost_directions(np.ones(len(self.shares)), np.eye(len(self.shares))[:, ~self.is_told]),
+            **_describe_lost_directions(np.ones(len(self.shares)), np.eye(len(self.shares))[:, ~self.is_countable]),
         }
 
 
 @dataclass(frozen=True, eq=False)
-class FittedLaw:
+class FittedDistribution:
     """Values meet as often as their frequencies allow: what mixed groups see to, and needs their size alone.
 
     Two values u and v meet in s_u s_v groups, weighted by one over the size, and a value meets itself in f_u / gamma.
@@ -177,59 +177,63 @@ class FittedLaw:
     values are equally frequent this is the leak f (gamma - 1) / (gamma (N - f)), the same from each.
     """
 
-    given: Floats
+    published_shares: Floats
     """The published shares of the values."""
     group_size: int
 
     @property
     def shares(self) -> Floats:
         """The published shares of the values."""
-        return self.given
+        return self.published_shares
 
-    def tells(self, wanted: Floats) -> bool:
+    def is_estimable(self, theta: Floats) -> bool:
         """A value in every group says nothing, and leaves open what the others say."""
-        return self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR
+        return self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR_LARGEST
 
     @cached_property
-    def _fitted(self) -> tuple[Floats, Floats, Floats]:
+    def _matrix_factors(self) -> tuple[Floats, Floats, Floats]:
         """s, s by the share of the value, and what a record keeps of its own beyond its part of s."""
-        shares = np.minimum(self.shares, (1 - NEAR) / self.group_size)
-        met, total = fit_meetings(shares * (1 - 1 / self.group_size))
-        by_share = (1 - 1 / self.group_size) / np.maximum(total - met, TINY)
-        return met, by_share, 1 / self.group_size - met * by_share
+        shares = np.minimum(self.shares, (1 - NEAR_LARGEST) / self.group_size)
+        meeting_factors, total = fit_meetings(shares * (1 - 1 / self.group_size))
+        by_share = (1 - 1 / self.group_size) / np.maximum(total - meeting_factors, TINY)
+        return meeting_factors, by_share, 1 / self.group_size - meeting_factors * by_share
 
-    def solve(self, wanted: Floats) -> Floats:
+    def solve(self, theta: Floats) -> Floats:
         """By the inverse of a diagonal matrix and one of rank one (Sherman and Morrison)."""
-        met, by_share, diagonal = self._fitted
+        meeting_factors, by_share, diagonal = self._matrix_factors
         diagonal = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
-        scale = (wanted / diagonal * met).sum(axis=-1, keepdims=True) / (1 + float((by_share / diagonal * met).sum()))
-        return np.asarray((wanted - by_share * scale) / diagonal)
+        scale = (theta / diagonal * meeting_factors).sum(axis=-1, keepdims=True) / (
+            1 + float((by_share / diagonal * meeting_factors).sum())
+        )
+        return np.asarray((theta - by_share * scale) / diagonal)
 
-    def mean(self, numbers: Floats) -> Floats:
+    def average(self, numbers: Floats) -> Floats:
         """The average of the numbers that a record of each value shows."""
-        met, by_share, diagonal = self._fitted
-        return np.asarray(diagonal * numbers + by_share * (numbers * met).sum(axis=-1, keepdims=True))
+        meeting_factors, by_share, diagonal = self._matrix_factors
+        return np.asarray(diagonal * numbers + by_share * (numbers * meeting_factors).sum(axis=-1, keepdims=True))
 
-    def shown(self, held: Floats) -> Floats:
+    def expect_published(self, true_counts: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
-        met, by_share, diagonal = self._fitted
-        return np.asarray(diagonal * held + met * (held * by_share).sum(axis=-1, keepdims=True))
+        meeting_factors, by_share, diagonal = self._matrix_factors
+        return np.asarray(
+            diagonal * true_counts + meeting_factors * (true_counts * by_share).sum(axis=-1, keepdims=True)
+        )
 
-    def twin(self) -> Json:
+    def export_numbers(self) -> Json:
         """A diagonal and two vectors; if anything is lost, all is."""
-        met, by_share, diagonal = self._fitted
+        meeting_factors, by_share, diagonal = self._matrix_factors
         not_zero = np.where(np.abs(diagonal) < TINY, TINY, diagonal)
-        nothing = np.zeros((len(diagonal), 0))
+        no_directions = np.zeros((len(diagonal), 0))
         return {
             "shares": self.shares,
             "mean_diagonal": diagonal,
             "mean_left": by_share,
-            "mean_right": met,
+            "mean_right": meeting_factors,
             "solve_diagonal": 1 / not_zero,
-            "solve_left": -by_share / not_zero / (1 + float((by_share / not_zero * met).sum())),
-            "solve_right": met / not_zero,
+            "solve_left": -by_share / not_zero / (1 + float((by_share / not_zero * meeting_factors).sum())),
+            "solve_right": meeting_factors / not_zero,
             **_describe_lost_directions(
-                np.ones(len(diagonal)), nothing, tells_nothing=not self.tells(np.ones(len(diagonal)))
+                np.ones(len(diagonal)), no_directions, tells_nothing=not self.is_estimable(np.ones(len(diagonal)))
             ),
         }
 
@@ -241,38 +245,38 @@ def fit_meetings(others: Floats) -> tuple[Floats, float]:
     """
     top = int(np.argmax(others))
 
-    def roots(total: float) -> Floats:
+    def solve_roots(total: float) -> Floats:
         return np.asarray((total - np.sqrt(np.maximum(total**2 - 4 * others, 0.0))) / 2)
 
     least = 2 * math.sqrt(float(others[top]))
-    is_in_most = float(roots(least).sum()) < least
+    is_in_most = float(solve_roots(least).sum()) < least
 
-    def met(total: float) -> Floats:
-        solutions = roots(total)
+    def choose_roots(total: float) -> Floats:
+        solutions = solve_roots(total)
         if is_in_most:
             solutions[top] = total - solutions[top]
         return solutions
 
     low, high = least, 2 * least
     sign = 1 if is_in_most else -1
-    while sign * (float(met(high).sum()) - high) < 0 and high < 1 / TINY:
+    while sign * (float(choose_roots(high).sum()) - high) < 0 and high < 1 / TINY:
         high *= 2
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if sign * (float(met(middle).sum()) - middle) < 0:
+        if sign * (float(choose_roots(middle).sum()) - middle) < 0:
             low = middle
         else:
             high = middle
-    return met(high), high
+    return choose_roots(high), high
 
 
 @dataclass(frozen=True, eq=False)
-class GroupLaw:
+class GroupDistribution:
     """The law of groups that are made again from the published histogram, by the published procedure."""
 
-    meeting: Floats
+    meetings: Floats
     counts: Floats
-    spread: Floats
+    meeting_variances: Floats
     """The variance of how often values meet."""
 
     @property
@@ -283,7 +287,7 @@ class GroupLaw:
     @cached_property
     def _transition(self) -> Floats:
         divisors = np.where(self.counts > 0, self.counts, 1.0)
-        matrix = self.meeting / divisors[:, None]
+        matrix = self.meetings / divisors[:, None]
         absent = np.flatnonzero(self.counts == 0)
         matrix[absent, absent] = 1.0
         return np.asarray(matrix)
@@ -301,33 +305,35 @@ class GroupLaw:
         inverse = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=np.abs(eigenvalues) > SINGULAR)
         return np.asarray((directions * inverse) @ directions.T * roots / roots[:, None])
 
-    def tells(self, wanted: Floats) -> bool:
+    def is_estimable(self, theta: Floats) -> bool:
         """Whether no direction that was lost has part in what is wanted."""
         eigenvalues, directions, roots = self._directions
-        scaled = wanted * roots
-        lost = scaled @ directions[:, np.abs(eigenvalues) <= SINGULAR]
-        return float(np.abs(lost).max(initial=0.0)) <= math.sqrt(SINGULAR) * float(np.abs(scaled).max(initial=0.0))
+        scaled = theta * roots
+        lost_parts = scaled @ directions[:, np.abs(eigenvalues) <= SINGULAR]
+        return float(np.abs(lost_parts).max(initial=0.0)) <= math.sqrt(SINGULAR) * float(
+            np.abs(scaled).max(initial=0.0)
+        )
 
-    def solve(self, wanted: Floats) -> Floats:
+    def solve(self, theta: Floats) -> Floats:
         """By the inverse of the matrix."""
-        return np.asarray(wanted @ self._inverse.T)
+        return np.asarray(theta @ self._inverse.T)
 
-    def mean(self, numbers: Floats) -> Floats:
+    def average(self, numbers: Floats) -> Floats:
         """The average of the numbers that a record of each value shows."""
         return np.asarray(numbers @ self._transition.T)
 
-    def shown(self, held: Floats) -> Floats:
+    def expect_published(self, true_counts: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
-        return np.asarray(held @ self._transition)
+        return np.asarray(true_counts @ self._transition)
 
-    def twin(self) -> Json:
+    def export_numbers(self) -> Json:
         """Matrices, and the directions that are lost."""
         eigenvalues, directions, roots = self._directions
         return {
             "shares": self.shares,
             "mean_matrix": self._transition,
             "solve_matrix": self._inverse,
-            "spread": self.spread,
+            "spread": self.meeting_variances,
             **_describe_lost_directions(roots, directions[:, np.abs(eigenvalues) <= SINGULAR]),
         }
 
@@ -342,27 +348,31 @@ def _describe_lost_directions(roots: Floats, directions: Floats, *, tells_nothin
     }
 
 
-def group_law(counts: Indices, group_size: int, creation: Creation) -> GroupLaw:
+def recompute_distribution(counts: Indices, group_size: int, creation: GroupCreation) -> GroupDistribution:
     """Make the groups of the published histogram; several times, where they are random."""
-    return _group_law(counts.astype(np.int64).tobytes(), group_size, creation)
+    return _recompute_distribution(counts.astype(np.int64).tobytes(), group_size, creation)
 
 
 @lru_cache(maxsize=16)
-def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
+def _recompute_distribution(counts: bytes, group_size: int, creation: GroupCreation) -> GroupDistribution:
     capped = cap_counts(np.frombuffer(counts, dtype=np.int64), group_size)
     # Everybody who holds the release comes to the same groups: what is random in them follows from its histogram.
     draws = Draws(hashlib.sha256(counts).digest(), is_test=True)
-    times = 1 if creation is Creation.ANATOMY else RECOMPUTATIONS
-    if creation is Creation.MIXED and len(capped) <= FEW_VALUES:
-        times = MORE_RECOMPUTATIONS
+    repetitions = 1 if creation is GroupCreation.ANATOMY else RECOMPUTATIONS
+    if creation is GroupCreation.MIXED and len(capped) <= FEW_VALUES:
+        repetitions = MORE_RECOMPUTATIONS
     mean, squares = np.zeros((2, len(capped), len(capped)))
-    for number in range(times):
-        met = create_groups(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").meeting()
-        mean += met / times
-        squares += met**2 / times
+    for number in range(repetitions):
+        meetings = create_groups(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").count_meetings()
+        mean += meetings / repetitions
+        squares += meetings**2 / repetitions
     # The true groups differ from the mean of others as one does, and as that mean does.
-    spread = np.maximum(squares - mean**2, 0.0) * (times + 1) / max(times - 1, 1) if times > 1 else np.zeros_like(mean)
-    return GroupLaw(mean, capped.astype(np.float64), spread)
+    spread = (
+        np.maximum(squares - mean**2, 0.0) * (repetitions + 1) / max(repetitions - 1, 1)
+        if repetitions > 1
+        else np.zeros_like(mean)
+    )
+    return GroupDistribution(mean, capped.astype(np.float64), spread)
 
 
 def cap_counts(counts: Indices, group_size: int) -> Indices:
@@ -386,18 +396,18 @@ def cap_counts(counts: Indices, group_size: int) -> Indices:
 
 
 def compute_closed_variances(
-    true_counts: Floats, group_size: int, creation: Creation, rows: Floats, counts: Floats
+    true_counts: Floats, group_size: int, creation: GroupCreation, rows: Floats, counts: Floats
 ) -> Floats:
     """The variance of the closed form of each value of `true_counts` records, if `counts` of `rows` rows hold it.
 
     Where the same values always meet, none is known of counts of some people.
     """
     total = true_counts.sum()
-    own, other = EvenLaw(true_counts / total, group_size).record_variances
+    own, other = EvenDistribution(true_counts / total, group_size).record_variances
     selected = np.clip(rows / total, 0.0, 1.0)
     noise = own * counts + other * (rows - counts)
     variances = np.asarray((1 - selected) * noise + selected**2 * true_counts * (1 - 1 / group_size))
-    return np.where(rows < total, np.nan, variances) if creation is Creation.ANATOMY else variances
+    return np.where(rows < total, np.nan, variances) if creation is GroupCreation.ANATOMY else variances
 
 
 def compute_even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:
@@ -406,4 +416,4 @@ def compute_even_variances(sizes: Sequence[int], group_size: int) -> tuple[Float
     Given how many values each column has; None where there are several columns.
     """
     (size, *others) = sizes
-    return None if others else EvenLaw(np.full(size, 1 / size), group_size).record_variances
+    return None if others else EvenDistribution(np.full(size, 1 / size), group_size).record_variances

@@ -13,11 +13,12 @@ import operator
 from collections.abc import Sequence
 from fractions import Fraction
 
+from sfumato._core.cell_values import Value, display
 from sfumato._request.decoy_count_errors import check_group_size
-from sfumato.errors import SpecError
+from sfumato.errors import InfeasibleError, SpecError
 
 
-def leak(count: int, total: int, group_size: int) -> Fraction:
+def compute_leak(count: int, total: int, group_size: int) -> Fraction:
     """The chance that a record without the value publishes it: f (γ-1) / (γ (N-f)), a mean over these records.
 
     The paper's f / N counts the value's own seat in its groups, and is right only where γ f = N.
@@ -26,7 +27,7 @@ def leak(count: int, total: int, group_size: int) -> Fraction:
     return Fraction(count * (group_size - 1), group_size * (total - count))
 
 
-def likelihood_ratio(count: int, total: int, group_size: int) -> Fraction:
+def compute_likelihood_ratio(count: int, total: int, group_size: int) -> Fraction:
     """How much likelier a record with the value publishes it than one without: (N-f) / ((γ-1) f).
 
     It multiplies the odds of the value for whoever sees it published, so a rare value is nearly given away. It has no
@@ -38,7 +39,7 @@ def likelihood_ratio(count: int, total: int, group_size: int) -> Fraction:
     return Fraction(total - count, (group_size - 1) * count)
 
 
-def amplification(count: int, total: int, group_size: int) -> Fraction | float:
+def compute_amplification(count: int, total: int, group_size: int) -> Fraction | float:
     """By how much counting back magnifies the noise: γ (1-φ) / (1-γφ).
 
     Infinite where the count has a share of 1/γ or, as a published count may by noise, more: a value that is in every
@@ -52,7 +53,7 @@ def amplification(count: int, total: int, group_size: int) -> Fraction | float:
     return Fraction(group_size * (total - count), spare) if spare > 0 else math.inf
 
 
-def largest_group_size(counts: Sequence[int]) -> int:
+def find_largest_group_size(counts: Sequence[int]) -> int:
     """The largest group size for which the table can be grouped; below 2, it cannot be grouped at all."""
     most = max((operator.index(count) for count in counts), default=0)
     return sum(operator.index(count) for count in counts) // most if most else 0
@@ -67,3 +68,22 @@ def _check_arguments(count: int, total: int, group_size: int) -> tuple[int, int,
             f"{total // group_size}."
         )
     return count, total, group_size
+
+
+def check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: int) -> None:
+    """Refuses a value that is too frequent for groups of different values."""
+    largest_count, total = max(counts), sum(counts)
+    if largest_count * group_size <= total:
+        return
+    largest = find_largest_group_size(counts)
+    value = display(values[list(counts).index(largest_count)])
+    remedy = (
+        f"ask for a group size of at most {largest}, or merge values so that none is as frequent"
+        if largest > 1
+        else "more than half of the records hold it, so no group size works"
+    )
+    sentence = (
+        f"is held by {largest_count:,} of {total:,} records, and with groups of {group_size} no value may be held by "
+        f"more than {total // group_size:,}; {remedy}."
+    )
+    raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{value!r} {sentence}")

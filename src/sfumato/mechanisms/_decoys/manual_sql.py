@@ -10,7 +10,7 @@ from sfumato._records import Naming
 from sfumato._records.sql_quoting import quote_if_needed, write_equality
 from sfumato._terminal_safe import escape_unprintable
 
-_BY_HAND = """\
+_CLOSED_FORM_SQL = """\
 With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
 takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for {column}, with a
 condition on the public columns in place of `true`:
@@ -25,4 +25,4 @@ def format_closed_form(naming: Naming, values: Sequence[Value], group_size: int,
     """Write the closed form for the first sensitive column: R phi + (y - R phi) / d."""
     column, (example, *_) = naming.sensitive[0], split_value(choose_example_value(values))
     count_expression = escape_unprintable(f"COUNT(*) FILTER (WHERE {write_equality(quote_if_needed(column), example)})")
-    return _BY_HAND.format(column=format_as_code(column), shown=count_expression, size=group_size, data=data)
+    return _CLOSED_FORM_SQL.format(column=format_as_code(column), shown=count_expression, size=group_size, data=data)

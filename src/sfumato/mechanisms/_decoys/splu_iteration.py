@@ -26,22 +26,24 @@ MOST_TABLES = 1 << 16
 """So many tables are iterated at once."""
 
 
-def estimate_by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_by_paper(design: DecoyDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """The iteration of the paper with its 1% rule, one for each wanted value; biased, for comparison only.
 
     Of several sensitive columns it looks at those that the question is about, and takes a value of each.
     """
-    moments = [make_moments_without_error(np.zeros(len(tally)), tally) for _ in wanted]
-    alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}  # the sets of wanted values, by what they are about
-    for number, places in enumerate(wanted):
+    moments = [make_moments_without_error(np.zeros(len(tally)), tally) for _ in value_sets]
+    sets_by_axes: dict[
+        tuple[int, ...], list[tuple[int, Indices]]
+    ] = {}  # the sets of wanted values, by what they are about
+    for number, places in enumerate(value_sets):
         theta = np.zeros(math.prod(design.sizes))
         theta[places] = 1.0
         if axes := find_axes(design.sizes, [theta]):
             first = tuple(slice(None) if axis in axes else 0 for axis in range(len(design.sizes)))
-            alike.setdefault(axes, []).append((number, np.argwhere(theta.reshape(design.sizes)[first])))
+            sets_by_axes.setdefault(axes, []).append((number, np.argwhere(theta.reshape(design.sizes)[first])))
         else:
             moments[number] = Moments.exact(tally.rows * theta[0])
-    for axes, sets in alike.items():
+    for axes, sets in sets_by_axes.items():
         rest = tuple(1 + axis for axis in range(len(design.sizes)) if axis not in axes)
         counts = np.concatenate([tally.counts, count_published_values(tally)[np.newaxis]])
         margins = counts.reshape(-1, *design.sizes).sum(axis=rest)
@@ -69,12 +71,14 @@ def _estimate_counts(lines: Counts, whole: Counts, values: Indices, group_size: 
 def _count_states(counts: Counts, values: Indices) -> Counts:
     """For each line and value: how many records show its part of each column, or do not, numbered by bits."""
     columns = range(values.shape[1])
-    shown = []
+    state_counts = []
     for bits in itertools.product((0, 1), repeat=len(columns)):  # whatever the columns show whose bit is not set
         margin = counts.sum(axis=tuple(1 + column for column in columns if not bits[column]))
-        chosen = tuple(values[:, column] for column in columns if bits[column])
-        shown.append(margin[:, *chosen] if chosen else np.repeat(margin[:, np.newaxis], len(values), axis=1))
-    states = np.stack(shown, axis=2)
+        value_places = tuple(values[:, column] for column in columns if bits[column])
+        state_counts.append(
+            margin[:, *value_places] if value_places else np.repeat(margin[:, np.newaxis], len(values), axis=1)
+        )
+    states = np.stack(state_counts, axis=2)
     for column in columns:
         either = states.reshape(len(counts) * len(values), 1 << column, 2, -1)
         either[:, :, 0] -= either[:, :, 1]
@@ -82,32 +86,32 @@ def _count_states(counts: Counts, values: Indices) -> Counts:
 
 
 def run_iteration(
-    shown: Floats, group_sizes: Sequence[int], stop: float = STOP, most_rounds: int = MOST_ROUNDS
+    published_counts: Floats, group_sizes: Sequence[int], stop: float = STOP, most_rounds: int = MOST_ROUNDS
 ) -> tuple[Floats, Counts]:
     """What the states of each table are by the printed iteration, and after how many rounds it stopped.
 
     The states of a table are in the last axis. Tables that have stopped are left alone while others go on.
     """
-    tables = shown.reshape(-1, shown.shape[-1]).astype(np.float64)
+    tables = published_counts.reshape(-1, published_counts.shape[-1]).astype(np.float64)
     estimates, rounds = tables.copy(), np.full(len(tables), most_rounds)
-    moving: Indices = np.arange(len(tables))
+    active_tables: Indices = np.arange(len(tables))
     for number in range(1, most_rounds + 1):
-        before, published = estimates[moving], tables[moving]
+        before, observed = estimates[active_tables], tables[active_tables]
         chances = _compute_chances(before, group_sizes)
         expected, factors = before, np.zeros_like(before)
         for bit, (leak, retention) in enumerate(chances):
             expected = _apply_along_bit(bit, expected, ((1 - leak, leak), (1 - retention, retention)))
-        np.divide(published, expected, out=factors, where=published > 0)
+        np.divide(observed, expected, out=factors, where=observed > 0)
         for bit, (leak, retention) in enumerate(chances):
             factors = _apply_along_bit(bit, factors, ((1 - leak, 1 - retention), (leak, retention)))
         after = before * factors
         is_moving = (np.abs(after - before) > stop * before).any(axis=1)
-        estimates[moving] = after
-        rounds[moving[~is_moving]] = number
-        moving = moving[is_moving]
-        if not len(moving):
+        estimates[active_tables] = after
+        rounds[active_tables[~is_moving]] = number
+        active_tables = active_tables[is_moving]
+        if not len(active_tables):
             break
-    return estimates.reshape(shown.shape), rounds.reshape(shown.shape[:-1])
+    return estimates.reshape(published_counts.shape), rounds.reshape(published_counts.shape[:-1])
 
 
 def _compute_chances(true_counts: Floats, group_sizes: Sequence[int]) -> list[tuple[Floats, float]]:
@@ -124,7 +128,10 @@ def _compute_chances(true_counts: Floats, group_sizes: Sequence[int]) -> list[tu
 def _apply_along_bit(bit: int, tables: Floats, chances: Sequence[Sequence[Floats | float]]) -> Floats:
     """Go by a matrix from the states of each table without a sensitive value to those with it; the condition stays."""
     states = tables.reshape(len(tables), 2 << bit, 2, -1)
-    without, having = states[:, :, 0], states[:, :, 1]
+    without_value, with_value = states[:, :, 0], states[:, :, 1]
     (to_without, to_having), (from_without, from_having) = chances
-    moved = (without * to_without + having * from_without, without * to_having + having * from_having)
-    return np.stack(moved, axis=2).reshape(tables.shape)
+    state_sums = (
+        without_value * to_without + with_value * from_without,
+        without_value * to_having + with_value * from_having,
+    )
+    return np.stack(state_sums, axis=2).reshape(tables.shape)

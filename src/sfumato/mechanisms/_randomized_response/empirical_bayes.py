@@ -63,11 +63,11 @@ def _estimate_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats
     Never less than the standard error that this mean has if there is nothing but noise: of few values little is learnt,
     and what is not known to be noise is not pulled away.
     """
-    is_told = expected > TINY
-    scale = np.where(is_told, expected, 1.0) ** POWER
-    scaled_noise = np.where(is_told, np.maximum(noise, TINY) / scale, np.inf)
-    excess = np.where(is_told, ((values - expected) ** 2 - noise) / scale, 0.0)
-    spreads, has_any = np.zeros(len(values)), is_told.any(axis=1)
+    is_informative = expected > TINY
+    scale = np.where(is_informative, expected, 1.0) ** POWER
+    scaled_noise = np.where(is_informative, np.maximum(noise, TINY) / scale, np.inf)
+    excess = np.where(is_informative, ((values - expected) ** 2 - noise) / scale, 0.0)
+    spreads, has_any = np.zeros(len(values)), is_informative.any(axis=1)
     for _ in range(ROUNDS):
         weights = 1 / (scaled_noise + spreads[:, np.newaxis]) ** 2
         spreads = np.maximum((weights * excess).sum(axis=1) / np.where(has_any, weights.sum(axis=1), 1.0), 0.0)
@@ -90,17 +90,17 @@ def _estimate_counts(
     chances: Callable[[DesignT], Chances],
     design: DesignT,
     tally: Tally,
-    wanted: Sequence[Indices],
+    value_sets: Sequence[Indices],
 ) -> list[Moments]:
     """The counts of single values, pulled and added up; none further from the unbiased count than the limit."""
     singles = _estimate_single_values(chances(design), tally)
     estimates = []
-    for places, moments in zip(wanted, unbiased.count(design, tally, wanted), strict=True):
+    for places, moments in zip(value_sets, unbiased.count(design, tally, value_sets), strict=True):
         nearest = np.clip(moments.value, moments.least, moments.most)
         reach = MOST_ERRORS * np.sqrt(np.maximum(moments.base + moments.slope * nearest, 0.0))
         value = np.clip(singles[:, places].sum(axis=1), moments.value - reach, moments.value + reach)
         value = np.clip(value, moments.least, moments.most)
-        estimates.append(replace(moments, value=value, unbiased=moments.value))
+        estimates.append(replace(moments, value=value, unbiased_value=moments.value))
     return estimates
 
 
@@ -109,11 +109,11 @@ def _estimate_single_values(chances: Chances, tally: Tally) -> Floats:
 
     What is expected comes from the same release, and errs with the count: of the noise of x, x - e has 1 - R/N.
     """
-    if tally.whole is None:
+    if tally.release_tally is None:
         raise InternalError("counts cannot be shrunk without the counts of the whole release.")
     (own, other), rows = chances, tally.rows.astype(np.float64)[:, np.newaxis]
-    gain, total = own - other, max(float(tally.whole.rows[0]), 1.0)
-    positive = np.maximum(tally.whole.counts[0] - total * other, 0.0)
+    gain, total = own - other, max(float(tally.release_tally.rows[0]), 1.0)
+    positive = np.maximum(tally.release_tally.counts[0] - total * other, 0.0)
     expected = rows * positive / max(float(positive.sum()), TINY)
     values = (tally.counts - rows * other) / gain
     clipped_counts = np.clip(values, 0.0, rows)

@@ -22,7 +22,7 @@ from sfumato._core.arrays import Floats, Indices
 from sfumato._records.tally import Holdings, Tally
 from sfumato.mechanisms._randomized_response.inverse_estimation import compute_unbiased_weights
 from sfumato.mechanisms._randomized_response.operators import Operator
-from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin, Weights
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumPiece, Weights
 
 DesignT = TypeVar("DesignT")
 
@@ -31,69 +31,69 @@ class Weighing(ABC):
     """How records of a design become weights. An entry is a place of the domain, or a cell and a place in it."""
 
     @abstractmethod
-    def entries(self, theta: Floats) -> Floats:
+    def expand_to_entries(self, theta: Floats) -> Floats:
         """The theta of each entry."""
 
     @abstractmethod
-    def unbiased(self, scores: Floats) -> Weights:
+    def weigh_scores(self, scores: Floats) -> Weights:
         """The weights whose mean is the score of a record's true entry."""
 
     @abstractmethod
-    def spread(self, theta: Floats) -> Floats:
+    def compute_variances(self, theta: Floats) -> Floats:
         """For each entry, the variance of the weight of a record that truly has it."""
 
     @abstractmethod
-    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+    def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score that a record can have, by what it shows for certain."""
 
-    def weights(self, theta: Floats) -> Weights:
+    def weigh_values(self, theta: Floats) -> Weights:
         """Weights for the sum of z * theta[true value]."""
-        return self.unbiased(self.entries(theta))
+        return self.weigh_scores(self.expand_to_entries(theta))
 
-    def set_variances(self, held: Floats, sets: Sequence[Indices], size: int) -> Floats:
+    def sum_set_variances(self, entry_counts: Floats, sets: Sequence[Indices], size: int) -> Floats:
         """The variance of the count of each set of the places of a domain, if so many records have each entry."""
         variances = []
         for places in sets:
             theta = np.zeros(size)
             theta[places] = 1.0
-            variances.append(float(self.spread(theta) @ held))
+            variances.append(float(self.compute_variances(theta) @ entry_counts))
         return np.array(variances)
 
 
 @dataclass(frozen=True, slots=True)
-class CoinWeights(Weighing):
+class OperatorWeights(Weighing):
     """Records kept or redrawn within their cells."""
 
     operator: Operator
 
-    def entries(self, theta: Floats) -> Floats:
+    def expand_to_entries(self, theta: Floats) -> Floats:
         """The theta of the place of each entry."""
         return np.asarray(theta[..., self.operator.places])
 
-    def unbiased(self, scores: Floats) -> Weights:
+    def weigh_scores(self, scores: Floats) -> Weights:
         """The inverse of the operator, a weight for each entry."""
-        return self._shown(compute_unbiased_weights(self.operator, scores))
+        return self._wrap_weights(compute_unbiased_weights(self.operator, scores))
 
-    def spread(self, theta: Floats) -> Floats:
+    def compute_variances(self, theta: Floats) -> Floats:
         """V(y) = q_y (sum of w² over the cell) + p_y w_y² - theta_y².
 
         It is the same for theta plus a constant of the cell, which is chosen so that nothing large cancels.
         """
         operator = self.operator
-        scores = self.entries(theta)
-        scores = scores - scores[..., operator.first[operator.cells]]
+        scores = self.expand_to_entries(theta)
+        scores = scores - scores[..., operator.first_entries[operator.cells]]
         squares = compute_unbiased_weights(operator, scores) ** 2
-        sums = np.add.reduceat(squares, operator.first, axis=-1)[..., operator.cells]
+        sums = np.add.reduceat(squares, operator.first_entries, axis=-1)[..., operator.cells]
         return np.asarray(np.maximum(operator.swap * sums + operator.retention * squares - scores**2, 0.0))
 
-    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+    def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score of the cell."""
-        first, cells = self.operator.first, self.operator.cells
+        first, cells = self.operator.first_entries, self.operator.cells
         least, most = (extreme.reduceat(scores, first, axis=-1) for extreme in (np.minimum, np.maximum))
-        return self._shown(least[..., cells]), self._shown(most[..., cells])
+        return self._wrap_weights(least[..., cells]), self._wrap_weights(most[..., cells])
 
     @staticmethod
-    def _shown(weights: Floats) -> Weights:
+    def _wrap_weights(weights: Floats) -> Weights:
         return Weights(weights, np.zeros(weights.shape[:-1]))
 
 
@@ -108,16 +108,16 @@ class SetWeights(Weighing):
     other: float
     """The chance that it holds one given other value."""
 
-    def entries(self, theta: Floats) -> Floats:
+    def expand_to_entries(self, theta: Floats) -> Floats:
         """Every place is an entry."""
         return theta
 
-    def unbiased(self, scores: Floats) -> Weights:
+    def weigh_scores(self, scores: Floats) -> Weights:
         """A set adds (the sum of its scores - b S) / (a - b)."""
         gain = self.hold - self.other
         return Weights(scores / gain, -self.other * scores.sum(axis=-1) / gain)
 
-    def spread(self, theta: Floats) -> Floats:
+    def compute_variances(self, theta: Floats) -> Floats:
         """The variance of the sum of the scores in a set, over (a - b)².
 
         Whether the set holds y decides how many of the n = m - 1 other values it holds, k = d - 1 or d; these are drawn
@@ -128,27 +128,27 @@ class SetWeights(Weighing):
         others = self.size - 1
         mean = (scores.sum(axis=-1, keepdims=True) - scores) / others
         scatter = ((scores**2).sum(axis=-1, keepdims=True) - scores**2) / others - mean**2
-        drawn = sum(
+        draw_factor = sum(
             chance * number * (others - number)
             for chance, number in ((self.hold, self.members - 1), (1 - self.hold, self.members))
         ) / max(others - 1, 1)
-        variances = drawn * np.maximum(scatter, 0.0) + self.hold * (1 - self.hold) * (scores - mean) ** 2
+        variances = draw_factor * np.maximum(scatter, 0.0) + self.hold * (1 - self.hold) * (scores - mean) ** 2
         return np.asarray(variances / (self.hold - self.other) ** 2)
 
-    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+    def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score of all."""
         nothing = np.zeros_like(scores)
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
-def total(weighing: Weighing, pieces: Sequence[Piece]) -> Moments:
+def estimate_total(weighing: Weighing, pieces: Sequence[SumPiece]) -> Moments:
     """Estimate the sum over all pieces; the variance without bias too, but never below what it is at least."""
     value, variance, floor = 0.0, 0.0, 0.0
     for piece in pieces:
-        spread = weighing.spread(piece.theta)
-        value += weighing.weights(piece.theta).of(piece.first)
-        variance += weighing.unbiased(spread).of(piece.second)
-        floor += weighing.range(spread)[0].of(piece.second)
+        spread = weighing.compute_variances(piece.theta)
+        value += weighing.weigh_values(piece.theta).sum_tally(piece.tally)
+        variance += weighing.weigh_scores(spread).sum_tally(piece.squared_tally)
+        floor += weighing.bound_scores(spread)[0].sum_tally(piece.squared_tally)
     least, most = compute_certain_bounds(weighing, pieces)
     return Moments.of(value, max(variance, floor, 0.0), 0.0, most, least)
 
@@ -159,15 +159,15 @@ def make_weighted_method(  # noqa: PLR0913, PLR0917 - a method in its parts
     assumption: str,
     count: Callable[[DesignT, Tally, Sequence[Indices]], list[Moments]],
     needs_hits_only: Callable[[DesignT], bool] | None = None,
-    twin: Callable[[DesignT, Tally, Holdings | None], Twin] | None = None,
+    twin: Callable[[DesignT, Tally, Holdings | None], BrowserEstimator] | None = None,
 ) -> Method[DesignT]:
     """The unbiased way to estimate of a design whose records have weights: sums and weights are the same for all."""
     return Method(
         label,
         assumption,
         count,
-        total=lambda design, pieces: total(weighing(design), pieces),
-        weights=lambda design, theta: weighing(design).weights(theta),
+        total=lambda design, pieces: estimate_total(weighing(design), pieces),
+        compute_weights=lambda design, theta: weighing(design).weigh_values(theta),
         needs_hits_only=needs_hits_only,
         twin=twin,
     )
@@ -175,7 +175,7 @@ def make_weighted_method(  # noqa: PLR0913, PLR0917 - a method in its parts
 
 def compute_set_variances(weighing: Weighing, counts: Sequence[int], share: float, sets: Sequence[Indices]) -> Floats:
     """The exact variance of the count of each set of values, if a share of the records of each value is counted."""
-    return weighing.set_variances(share * np.array(counts, dtype=np.float64), sets, len(counts))
+    return weighing.sum_set_variances(share * np.array(counts, dtype=np.float64), sets, len(counts))
 
 
 def compute_count_variances(records: tuple[Floats, Floats], rows: Floats, counts: Floats) -> Floats:
@@ -184,9 +184,11 @@ def compute_count_variances(records: tuple[Floats, Floats], rows: Floats, counts
     return own * counts + other * (rows - counts)
 
 
-def compute_certain_bounds(weighing: Weighing, pieces: Sequence[Piece]) -> tuple[float, float]:
+def compute_certain_bounds(weighing: Weighing, pieces: Sequence[SumPiece]) -> tuple[float, float]:
     """Between what the sum must lie, whoever holds what."""
     if not all(piece.has_bounds for piece in pieces):
         return -math.inf, math.inf
-    ranges = [(weighing.range(weighing.entries(piece.theta)), piece.first) for piece in pieces]
-    return sum(least.of(tally) for (least, _), tally in ranges), sum(most.of(tally) for (_, most), tally in ranges)
+    ranges = [(weighing.bound_scores(weighing.expand_to_entries(piece.theta)), piece.tally) for piece in pieces]
+    return sum(least.sum_tally(tally) for (least, _), tally in ranges), sum(
+        most.sum_tally(tally) for (_, most), tally in ranges
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato._core.arrays import Floats, Indices
 from sfumato._records.tally import Holdings, Tally
-from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, make_weighted_method
+from sfumato.mechanisms._randomized_response.estimation_weights import OperatorWeights, make_weighted_method
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
     COMPOSITION_STEPS,
     estimate_by_iteration,
@@ -22,16 +22,18 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import (
     estimate_shares,
 )
 from sfumato.mechanisms._randomized_response.operators import Operator
-from sfumato.mechanisms.estimator import Method, Moments, Twin
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments
 
 DEFAULT = "closed"
 EM_TOLERANCE = 1e-9
 EM_STEPS = 10_000
 
 NO_ASSUMPTION = "none: the randomness is the perturbation's own, and its probabilities are published"
-SPREAD = "the records of a value that a condition selects are spread over the cells as all records of that value are"
-BIASED = "biased, and its error is not known: use it to compare, not to conclude"
-PLUG_IN = (
+SPREAD_ASSUMPTION = (
+    "the records of a value that a condition selects are spread over the cells as all records of that value are"
+)
+BIAS_NOTE = "biased, and its error is not known: use it to compare, not to conclude"
+PLUG_IN_NOTE = (
     "slightly biased: its weights are estimated from the same release; an error is given only if the release publishes "
     "the shares of its cells"
 )
@@ -51,19 +53,19 @@ class CellDesign(Protocol):
         ...
 
 
-def _estimate_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
-    return estimate_closed_form(design.operator, tally, wanted)
+def _estimate_closed_form(design: CellDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
+    return estimate_closed_form(design.operator, tally, value_sets)
 
 
-def _estimate_by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def _estimate_by_iteration(design: CellDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     value_counts = estimate_by_iteration(
         design.operator, tally.counts, _find_shares(design, tally), EM_STEPS, EM_TOLERANCE
     )
-    return [make_moments_without_error(value_counts[:, places].sum(axis=1), tally) for places in wanted]
+    return [make_moments_without_error(value_counts[:, places].sum(axis=1), tally) for places in value_sets]
 
 
-def _estimate_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
-    estimates = estimate_least_squares(design.operator, tally, _find_shares(design, tally), wanted)
+def _estimate_least_squares(design: CellDesign, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
+    estimates = estimate_least_squares(design.operator, tally, _find_shares(design, tally), value_sets)
     if design.cell_shares is not None:
         return estimates
     # The error of shares that are estimated themselves is not known, and can be most of the error.
@@ -80,10 +82,10 @@ def _find_shares(design: CellDesign, tally: Tally) -> Floats:
     """The published shares, or else those that the whole release lets one estimate."""
     if design.cell_shares is not None:
         return design.cell_shares
-    return estimate_shares(design.operator, estimate_entry_counts(design.operator, tally.whole or tally))
+    return estimate_shares(design.operator, estimate_entry_counts(design.operator, tally.release_tally or tally))
 
 
-def _make_twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """The cells with their coins."""
     operator = design.operator
     numbers = {
@@ -95,11 +97,11 @@ def _make_twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> T
         "is_flat": operator.is_flat,
         "steps": COMPOSITION_STEPS,
     }
-    return Twin(Path(__file__).with_name("counting.js"), numbers)
+    return BrowserEstimator(Path(__file__).with_name("counting.js"), numbers)
 
 
 CLOSED: Method[CellDesign] = make_weighted_method(
-    lambda design: CoinWeights(design.operator),
+    lambda design: OperatorWeights(design.operator),
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
     _estimate_closed_form,
@@ -107,22 +109,22 @@ CLOSED: Method[CellDesign] = make_weighted_method(
     twin=_make_twin,
 )
 EM: Method[CellDesign] = Method(
-    "iterative Bayes (EM), biased", NO_ASSUMPTION, _estimate_by_iteration, note=BIASED, is_reproduction=True
+    "iterative Bayes (EM), biased", NO_ASSUMPTION, _estimate_by_iteration, note=BIAS_NOTE, is_reproduction=True
 )
 CELLS_EM: Method[CellDesign] = Method(
     "iterative Bayes (EM) over all cells, biased",
-    SPREAD,
+    SPREAD_ASSUMPTION,
     _estimate_by_iteration,
     needs_whole=True,
-    note=BIASED,
+    note=BIAS_NOTE,
     is_reproduction=True,
 )
 CELLS_GLS: Method[CellDesign] = Method(
     "generalised least squares over all cells, normal interval",
-    SPREAD,
+    SPREAD_ASSUMPTION,
     _estimate_least_squares,
     needs_whole=True,
-    note=PLUG_IN,
+    note=PLUG_IN_NOTE,
 )
 
 ONE_CELL: Mapping[str, Method[CellDesign]] = MappingProxyType({DEFAULT: CLOSED, "em": EM})

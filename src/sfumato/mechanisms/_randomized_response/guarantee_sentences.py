@@ -12,20 +12,20 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError
 
-RISK = 0.05
+BOUND_RISK = 0.05
 """The error bound of the small-domain paper (its Theorem 2) holds with probability 1 - RISK."""
 
-BOUND_FACTOR = 2 * math.sqrt(math.log(2 / RISK))
+BOUND_FACTOR = 2 * math.sqrt(math.log(2 / BOUND_RISK))
 """The factor of that bound which depends on the risk alone."""
 
 LONGEST_RATIO = 12
 """A rational with more letters than this is a decimal where people look at it."""
 
-HAIR = Fraction(1, 10**7)
+FACTOR_TOLERANCE = Fraction(1, 10**7)
 """What a factor may be above a round number, in proportion, and still be called just over it."""
 
 
-def error_bound(total: int, retention: Fraction) -> float:
+def compute_error_bound(total: int, retention: Fraction) -> float:
     """Theorem 2 of the small-domain paper: the largest error of any share, loose by 5 to 57 times."""
     return BOUND_FACTOR / (math.sqrt(total) * float(retention))
 
@@ -42,7 +42,7 @@ def describe_sub_table(
         "prior": format_ratio(prior),
         "amplification": format_ratio((retention + swap) / swap),
         "retention": format_ratio(retention),
-        "error_bound": error_bound(sum(counts), retention),
+        "error_bound": compute_error_bound(sum(counts), retention),
     }
 
 
@@ -62,7 +62,7 @@ def format_factor(number: Fraction | str | float) -> str:
     factor = Fraction(number)
     unit = Fraction(10) ** (math.floor(math.log10(factor)) - 3)
     whole = factor // unit * unit
-    if factor > whole * (1 + HAIR):
+    if factor > whole * (1 + FACTOR_TOLERANCE):
         return f"{float(whole + unit):,.10g} times"
     return f"{'just over ' if factor > whole else ''}{float(whole):,.10g} times"
 
@@ -82,12 +82,13 @@ def state_any_prior(bound: BreachBound) -> str:
             f"Take a person with up to {bound.rows} records, and any statement about all of that person's sensitive "
             "values. If somebody, from all they know and from everything in this release but that person's own "
             f"published values, gives the statement a chance of at most {bound.prior}, then with those values they "
-            f"give it a chance of at most {bound.posterior}; and a chance of at least {bound.posterior} stays at least "
-            f"{bound.prior}. Together the published values multiply anybody's odds by at most {bound.whole}, each one "
-            f"by at most {bound.amplification} (about {float(bound.amplification):.3f}), even if they know all other "
-            "columns and the true values of all other people. How many records a person has is not hidden."
+            f"give it a chance of at most {bound.posterior}; and a chance of at least {bound.posterior} stays at "
+            f"least {bound.prior}. Together the published values multiply anybody's odds by at most "
+            f"{bound.person_amplification}, each one by at most {bound.amplification} (about "
+            f"{float(bound.amplification):.3f}), even if they know all other columns and the true values of all other "
+            "people. How many records a person has is not hidden."
         )
-    if bound.is_of_odds:
+    if bound.is_odds_only:
         return (
             "Take a person with one record, and any statement about that person's sensitive value. Whatever chance "
             "somebody gives the statement, from all they know and from everything in this release but that person's "
@@ -106,7 +107,7 @@ def state_any_prior(bound: BreachBound) -> str:
 
 def describe_choice(bound: BreachBound) -> str:
     """What the choice of a mechanism tells under a tolerance, of which a bound on odds alone is made."""
-    if not bound.is_of_odds:
+    if not bound.is_odds_only:
         return ""
     return (
         " These numbers follow no count of the table. If the publisher did not name the mechanism, the choice of it "

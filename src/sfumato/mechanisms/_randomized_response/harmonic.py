@@ -31,7 +31,7 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings, Tally
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBoundPerValue
@@ -51,30 +51,30 @@ from sfumato.mechanisms._randomized_response.guarantee_sentences import (
     format_number,
     format_ratio,
 )
-from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance
+from sfumato.mechanisms._randomized_response.inverse_estimation import compute_flat_variance
 from sfumato.mechanisms._randomized_response.value_bounds import Bounds, Direction, compute_amplifications
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
     ErrorPrediction,
     EstimationWeights,
-    PerValue,
     PlanExplanation,
     ReleaseErrorPrediction,
+    ValueColumn,
     WeightColumns,
 )
-from sfumato.mechanisms.estimator import Method, Moments, Twin, Weights
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, Weights
 from sfumato.mechanisms.mechanism import Mechanism
 
 NAME = "harmonic"
 
-CLEAR = "A record that shows a value without a bound holds it, for certain."
+CERTAINTY_NOTE = "A record that shows a value without a bound holds it, for certain."
 
-MOST_KEPT = 1 << 40
+MOST_KEEP_OUTCOMES = 1 << 40
 """So many outcomes keep a value where the exact chances need more; the others are rounded up, towards privacy."""
 
 
-Options = per_value.Directed
+Options = per_value.DirectionOptions
 
 
 @dataclass(frozen=True)
@@ -84,24 +84,26 @@ class Plan:
     histogram: Histogram
     bounds: Bounds
     tolerance: Fraction | None
-    keep_words: int
-    swap_words: tuple[int, ...]
+    keep_outcomes: int
+    swap_outcomes: tuple[int, ...]
 
     @property
-    def words(self) -> int:
+    def outcome_count(self) -> int:
         """The number of equally likely outcomes."""
-        return self.keep_words + sum(self.swap_words)
+        return self.keep_outcomes + sum(self.swap_outcomes)
 
     @cached_property
-    def ends(self) -> UInts:
+    def outcome_ends(self) -> UInts:
         """The outcome after the last of each value."""
-        return np.cumsum([self.keep_words, *self.swap_words], dtype=np.uint64)[1:]
+        return np.cumsum([self.keep_outcomes, *self.swap_outcomes], dtype=np.uint64)[1:]
 
     @cached_property
-    def published(self) -> Design:
+    def design(self) -> Design:
         """What is published of the plan."""
-        outcome_count = self.words
-        retention, *swaps = (Fraction(outcomes, outcome_count) for outcomes in (self.keep_words, *self.swap_words))
+        outcome_count = self.outcome_count
+        retention, *swaps = (
+            Fraction(outcomes, outcome_count) for outcomes in (self.keep_outcomes, *self.swap_outcomes)
+        )
         return Design(self.histogram.values, self.bounds, self.tolerance, retention, tuple(swaps))
 
 
@@ -116,9 +118,9 @@ class Design:
     swaps: tuple[Fraction, ...]
 
     @cached_property
-    def weighing(self) -> DrawnWeights:
+    def weighing(self) -> HarmonicWeights:
         """The chances as floats."""
-        return DrawnWeights(float(self.retention), np.array([float(swap) for swap in self.swaps]))
+        return HarmonicWeights(float(self.retention), np.array([float(swap) for swap in self.swaps]))
 
     def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
@@ -144,7 +146,7 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
         )
     gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
     keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
-    keep = min(keep, MOST_KEPT)
+    keep = min(keep, MOST_KEEP_OUTCOMES)
     while keep + sum(swaps := [_compute_least_swap(keep, gain) for gain in gains]) > LARGEST_BOUND:
         keep //= 2
     if not keep:
@@ -160,74 +162,78 @@ def _compute_least_swap(keep: int, gain: Fraction | None) -> int:
     return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
-    drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
-    swapped = np.searchsorted(plan.ends, drawn, side="right")
-    return PerturbedRecords(np.where(drawn < plan.keep_words, codes, swapped).astype(codes.dtype))
+    outcomes = draws.get_stream(f"{NAME}/coins").draw_integers(first_row, len(codes), plan.outcome_count)
+    swapped = np.searchsorted(plan.outcome_ends, outcomes, side="right")
+    return PerturbedRecords(np.where(outcomes < plan.keep_outcomes, codes, swapped).astype(codes.dtype))
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published of the plan."""
-    return plan.published
+    return plan.design
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    read = Design(
-        values_from_json(written["domain"], types),
-        *per_value.read_bounds(written),
-        parse_exact(written["retention"], "the retention"),
-        tuple(parse_exact(swap, "a swap") for swap in written["swaps"]),
+    parsed_design = Design(
+        values_from_json(design_json["domain"], types),
+        *per_value.read_bounds(design_json),
+        parse_exact(design_json["retention"], "the retention"),
+        tuple(parse_exact(swap, "a swap") for swap in design_json["swaps"]),
     )
-    size = len(set(read.domain))
-    if not size == len(read.domain) == len(read.bounds) == len(read.swaps) or size == 1:
+    size = len(set(parsed_design.domain))
+    if not size == len(parsed_design.domain) == len(parsed_design.bounds) == len(parsed_design.swaps) or size == 1:
         raise ReleaseFormatError("the design's domain, bounds and swaps do not fit together.")
-    if not 0 < read.retention < 1 or min(read.swaps) < 0 or read.retention + sum(read.swaps) != 1:
+    if (
+        not 0 < parsed_design.retention < 1
+        or min(parsed_design.swaps) < 0
+        or parsed_design.retention + sum(parsed_design.swaps) != 1
+    ):
         raise ReleaseFormatError("the design's retention or swaps are out of range.")
-    pairs = zip(compute_amplifications(read.bounds), read.swaps, strict=True)
-    if any(bound is not None and read.retention > (bound - 1) * swap for bound, swap in pairs):
+    pairs = zip(compute_amplifications(parsed_design.bounds), parsed_design.swaps, strict=True)
+    if any(bound is not None and parsed_design.retention > (bound - 1) * swap for bound, swap in pairs):
         raise ReleaseFormatError("the design's retention is higher than its bounds allow, so its promise is untrue.")
-    return read
+    return parsed_design
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnWeights(Weighing):
+class HarmonicWeights(Weighing):
     """Records kept by one coin, or redrawn by one law for all of them."""
 
     retention: float
     swaps: Floats
 
-    def entries(self, theta: Floats) -> Floats:
+    def expand_to_entries(self, theta: Floats) -> Floats:
         """Every place is an entry."""
         return theta
 
-    def unbiased(self, scores: Floats) -> Weights:
+    def weigh_scores(self, scores: Floats) -> Weights:
         """A record that shows y adds (score_y - sum of b_j score_j) / p."""
         return Weights(scores / self.retention, -(scores * self.swaps).sum(axis=-1) / self.retention)
 
-    def spread(self, theta: Floats) -> Floats:
+    def compute_variances(self, theta: Floats) -> Floats:
         """The variance of the score that a record of y shows, over p²: its own with p, and that of j with b_j.
 
         A constant changes nothing, and is chosen so that nothing large cancels.
         """
         scores = theta - theta[..., :1]
-        drawn, squares = ((numbers * self.swaps).sum(axis=-1, keepdims=True) for numbers in (scores, scores**2))
-        variances = self.retention * scores**2 + squares - (self.retention * scores + drawn) ** 2
+        means, squares = ((numbers * self.swaps).sum(axis=-1, keepdims=True) for numbers in (scores, scores**2))
+        variances = self.retention * scores**2 + squares - (self.retention * scores + means) ** 2
         return np.asarray(np.maximum(variances, 0.0) / self.retention**2)
 
-    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+    def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score of all."""
         nothing = np.zeros_like(scores)
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
-def make_encoding(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> ValueEncoding:
     """Each record shows one value of the domain."""
-    return Values(np.arange(len(design.domain)))
+    return ValueEncoding(np.arange(len(design.domain)))
 
 
 def make_weights(design: Design, /) -> WeightColumns:
@@ -241,7 +247,7 @@ def make_weights(design: Design, /) -> WeightColumns:
     }
 
 
-def _estimate_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Estimate (o - R b) / p, where b is the chance to be redrawn into a wanted value.
 
     A wanted record shows a wanted value with p + b and another one with b: hits are two binomials, and their variance
@@ -249,23 +255,25 @@ def _estimate_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices
     """
     rows, estimates = tally.rows.astype(np.float64), []
     retention, nothing = np.array(design.weighing.retention), np.zeros(len(rows))
-    for places in wanted:
+    for places in value_sets:
         if len(places) in (0, len(design.domain)):
             estimates.append(Moments.exact(rows if len(places) else nothing))
             continue
         other = design.weighing.swaps[places].sum()
         value = (tally.counts[:, places].sum(axis=1) - rows * other) / retention
-        base, slope = flat_variance(retention, other, rows, 1)
+        base, slope = compute_flat_variance(retention, other, rows, 1)
         moments = Moments(value, base, np.full(len(rows), slope), rows, nothing)
         chances = np.repeat([[retention + other], [other]], len(rows), axis=1)
         estimates.append(dataclass_replace(moments, chances=chances))
     return estimates
 
 
-def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """The coin, and how often each value is redrawn."""
     weighing = design.weighing
-    return Twin(Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps})
+    return BrowserEstimator(
+        Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps}
+    )
 
 
 METHODS: Mapping[str, Method[Design]] = {
@@ -280,21 +288,21 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
-def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
     """By the coin, and by how often each value is redrawn."""
     weighing = design.weighing
-    base, slope = flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)
+    base, slope = compute_flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)
     return base + slope, base
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count of each value."""
-    return compute_count_variances(record_variances(plan.published), rows, counts)
+    return compute_count_variances(predict_record_variances(plan.design), rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    return compute_set_variances(plan.published.weighing, plan.histogram.counts, share, sets)
+    return compute_set_variances(plan.design.weighing, plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -302,7 +310,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 
 def explain(plan: Plan, /) -> Json:
     """The coin, how often each value is drawn, and what it may be drawn for."""
-    published_design, names = plan.published, make_labels(plan.histogram.values)
+    published_design, names = plan.design, make_labels(plan.histogram.values)
     limits = compute_amplifications(plan.bounds)
     return {
         "direction": Direction.UPWARD.value,
@@ -316,7 +324,7 @@ def summarize(plan: Plan, /) -> str:
     """The coin, in one line."""
     factors = [factor for factor in compute_amplifications(plan.bounds) if factor is not None]
     return (
-        f"retention {format_number(format_ratio(plan.published.retention))}; odds may rise "
+        f"retention {format_number(format_ratio(plan.design.retention))}; odds may rise "
         f"{format_factor(min(factors))} for the strictest bound, {format_factor(max(factors))} for the loosest"
     )
 
@@ -325,22 +333,24 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     """Which values have no bound, and that beliefs may fall."""
     notices = per_value.list_remarks(plan.histogram.values, plan.bounds, may_fall=True)
     return [
-        dataclass_replace(notice, sentence=f"{notice.sentence} {CLEAR}")
+        dataclass_replace(notice, sentence=f"{notice.sentence} {CERTAINTY_NOTE}")
         if notice.code == "values-unprotected"
         else notice
         for notice in notices
     ]
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
     """Each record by its coin: from every value alike, and more from the one that it shows."""
-    shown = np.asarray(replaced.values)
-    return compute_published_likelihoods(plan.published, shown, shown, np.arange(len(shown)))
+    codes = np.asarray(records.values)
+    return compute_published_likelihoods(plan.design, codes, codes, np.arange(len(codes)))
 
 
-def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(
+    design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
+) -> tuple[Floats]:
     """The same from the design, whatever anybody holds."""
-    weighing, published_codes = design.weighing, shown[rows]
+    weighing, published_codes = design.weighing, published_records[rows]
     chances = np.repeat(weighing.swaps[published_codes][:, np.newaxis], len(weighing.swaps), axis=1)
     chances[np.arange(len(published_codes)), published_codes] += weighing.retention
     return (chances,)
@@ -349,7 +359,7 @@ def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Code
 def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     sentence = per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=True)
-    return sentence if all(design.bounds) else f"{sentence} {CLEAR}"
+    return sentence if all(design.bounds) else f"{sentence} {CERTAINTY_NOTE}"
 
 
 MECHANISM = Mechanism(
@@ -358,30 +368,30 @@ MECHANISM = Mechanism(
     request=BreachBoundPerValue,
     options=Options,
     plan=plan,
-    perturb=replace,
-    design=design,
+    perturb=perturb,
+    make_design=make_design,
     read_design=read_design,
     make_encoding=make_encoding,
     estimators=METHODS,
     state_guarantee=state_guarantee,
-    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
-    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=predict_record_variances),
     explanation=PlanExplanation(
         explain=explain,
         summarize=summarize,
         list_remarks=list_remarks,
-        remark_codes=per_value.REMARKS,
+        remark_codes=per_value.REMARK_CODES,
         value_columns=(
-            PerValue("swap", "drawn", format_number),
-            PerValue("amplification", "odds may rise", format_factor, "no bound"),
+            ValueColumn("swap", "drawn", format_number),
+            ValueColumn("amplification", "odds may rise", format_factor, "no bound"),
         ),
     ),
     attack_model=AttackModel(
         compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
     ),
     comparability=Comparability(
-        match_posterior=BreachBoundPerValue.of_every,
-        read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+        match_posterior=BreachBoundPerValue.from_bound,
+        read_request=lambda design: BreachBoundPerValue.from_bounds(design.domain, design.bounds),
     ),
     estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -25,16 +25,16 @@ COMPOSITION_STEPS = 100
 """Steps of iterative Bayes after which a composition is good enough to take a variance from."""
 
 
-def estimate_closed_form(operator: Operator, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_closed_form(operator: Operator, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Estimate without bias how many of the tallied records hold a value of each set of wanted places.
 
     Where values have coins of their own, the variance also depends on what the other records hold. That composition is
     estimated by iterative Bayes, which never lets an expected count be zero.
     """
     if operator.is_flat:
-        return [estimate_flat_counts(operator, tally.counts, places) for places in wanted]
+        return [estimate_flat_counts(operator, tally.counts, places) for places in value_sets]
     composition = estimate_by_iteration(operator, tally.counts, np.ones(len(operator.places)), COMPOSITION_STEPS)
-    return [estimate_inverse_counts(operator, tally, composition, places) for places in wanted]
+    return [estimate_inverse_counts(operator, tally, composition, places) for places in value_sets]
 
 
 def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments:
@@ -47,19 +47,21 @@ def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -
     is_wanted = np.zeros(operator.domain_size, dtype=np.bool_)
     is_wanted[places] = True
     entries = is_wanted[operator.places]
-    values = operator.by_cell(entries)
+    values = operator.sum_by_cell(entries)
     cells = np.flatnonzero(values)  # the others add nothing
-    chosen = np.flatnonzero(values[operator.cells])
-    starts = np.searchsorted(operator.cells[chosen], cells)
-    mine = np.ascontiguousarray(counts[:, chosen])
-    rows, hits = (_sum_stretches(numbers, starts) for numbers in (mine, np.where(entries[chosen], mine, 0)))
-    part = values[cells] < operator.sizes[cells]
-    certain = rows[:, ~part].sum(axis=1)
-    first = operator.first[cells][part]
-    retention, swap, values = operator.retention[first], operator.swap[first], values[cells][part]
-    rows, hits = rows[:, part], hits[:, part]
+    entry_numbers = np.flatnonzero(values[operator.cells])
+    starts = np.searchsorted(operator.cells[entry_numbers], cells)
+    entry_counts = np.ascontiguousarray(counts[:, entry_numbers])
+    rows, hits = (
+        _sum_stretches(numbers, starts) for numbers in (entry_counts, np.where(entries[entry_numbers], entry_counts, 0))
+    )
+    is_partial = values[cells] < operator.sizes[cells]
+    certain = rows[:, ~is_partial].sum(axis=1)
+    first = operator.first_entries[cells][is_partial]
+    retention, swap, values = operator.retention[first], operator.swap[first], values[cells][is_partial]
+    rows, hits = rows[:, is_partial], hits[:, is_partial]
     value = ((hits - values * rows * swap) / retention).sum(axis=1)
-    base, slope = flat_variance(retention, swap, rows, values)
+    base, slope = compute_flat_variance(retention, swap, rows, values)
     possible = rows.sum(axis=1)
     total_slope = (slope * rows / np.maximum(possible, 1.0)[:, np.newaxis]).sum(axis=1)
     base = base.sum(axis=1) - total_slope * certain
@@ -77,18 +79,18 @@ def _sum_stretches(counts: npt.NDArray[Any], starts: Indices) -> Floats:
     return np.add.reduceat(counts, starts, axis=1).astype(np.float64)
 
 
-def flat_variance(retention: Floats, swap: Floats, rows: Floats, values: Floats | int) -> tuple[Floats, Floats]:
+def compute_flat_variance(retention: Floats, swap: Floats, rows: Floats, values: Floats | int) -> tuple[Floats, Floats]:
     """The exact variance [c a(1-a) + (R-c) b(1-b)] / p² of each cell's estimate, as base + slope * c."""
     other = values * swap
-    wanted = retention + other
+    own = retention + other
     base = rows * other * (1 - other) / retention**2
-    slope = (wanted * (1 - wanted) - other * (1 - other)) / retention**2
+    slope = (own * (1 - own) - other * (1 - other)) / retention**2
     return base, slope
 
 
-def compute_inverse_rows(operator: Operator, wanted: Indices) -> Floats:
+def compute_inverse_rows(operator: Operator, places: Indices) -> Floats:
     """What a record that shows y adds to the unbiased count of the wanted values, for each y of a single cell."""
-    return compute_unbiased_weights(operator, np.isin(operator.places, wanted).astype(np.float64))
+    return compute_unbiased_weights(operator, np.isin(operator.places, places).astype(np.float64))
 
 
 def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
@@ -99,12 +101,12 @@ def compute_unbiased_weights(operator: Operator, scores: Floats) -> Floats:
     score is T / m, and its weight is what the others leave of T. Scores may be an array of several, in its last axis.
     """
     retention = operator.retention
-    never = np.flatnonzero(retention == 0)
-    if len(never) == 0:
+    never_kept = np.flatnonzero(retention == 0)
+    if len(never_kept) == 0:
         inverse = 1 / retention
-        means = np.add.reduceat(scores * inverse, operator.first, axis=-1) / operator.by_cell(inverse)
+        means = np.add.reduceat(scores * inverse, operator.first_entries, axis=-1) / operator.sum_by_cell(inverse)
         return np.asarray(scores * inverse - (inverse - 1) * means[..., operator.cells])
-    (zero,) = never
+    (zero,) = never_kept
     inverse = np.divide(1, retention, out=np.zeros_like(retention), where=retention > 0)
     beside = scores - scores[..., zero : zero + 1]
     weights = np.asarray(beside * inverse + scores[..., zero : zero + 1])
@@ -124,8 +126,8 @@ def estimate_inverse_counts(operator: Operator, tally: Tally, compositions: Floa
     weights = compute_unbiased_weights(operator, is_wanted.astype(np.float64))
     squares = weights**2
     variance = (operator.swap * squares.sum() + operator.retention * squares) - is_wanted
-    wanted, other = (_compute_weighted_means(variance[part], compositions[:, part]) for part in (is_wanted, ~is_wanted))
-    return Moments(tally.counts @ weights, rows * other, wanted - other, rows, np.zeros(len(rows)))
+    inside, other = (_compute_weighted_means(variance[part], compositions[:, part]) for part in (is_wanted, ~is_wanted))
+    return Moments(tally.counts @ weights, rows * other, inside - other, rows, np.zeros(len(rows)))
 
 
 def _compute_weighted_means(numbers: Floats, weights: Floats) -> Floats:
@@ -153,44 +155,46 @@ def estimate_by_iteration(
         if not len(moving):
             break
         before = estimates[moving]
-        expected = operator.expected(operator.entries(before) * shares)
+        expected = operator.compute_expected_counts(operator.expand_to_entries(before) * shares)
         ratio = np.divide(counts[moving], expected, out=np.zeros_like(expected), where=expected > 0)
-        factors = operator.swap * operator.in_cell(ratio) + operator.retention * ratio
-        after = before * operator.by_place(shares * factors)
-        moved = np.abs(after - before).max(axis=1)
+        factors = operator.swap * operator.sum_own_cell(ratio) + operator.retention * ratio
+        after = before * operator.sum_by_place(shares * factors)
+        changes = np.abs(after - before).max(axis=1)
         estimates[moving] = after
-        moving = moving[moved > tolerance * rows[moving]]
+        moving = moving[changes > tolerance * rows[moving]]
     return estimates
 
 
 def estimate_shares(operator: Operator, counts: Floats) -> Floats:
     """Which part of each value's records is in each cell, from counts of the entries; even where nothing is known."""
     positive = np.maximum(counts, 0.0)
-    totals = operator.by_place(positive)[operator.places]
-    even = 1 / operator.by_place(np.ones(len(positive)))[operator.places]
+    totals = operator.sum_by_place(positive)[operator.places]
+    even = 1 / operator.sum_by_place(np.ones(len(positive)))[operator.places]
     return np.where(totals > 0, positive / np.where(totals > 0, totals, 1.0), even)
 
 
-class LaidOut(Protocol):
+class OperatorDesign(Protocol):
     """A design whose records are kept or redrawn within cells."""
 
     @property
     def operator(self) -> Operator: ...
 
 
-def compute_published_likelihoods(design: LaidOut, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(
+    design: OperatorDesign, published_records: Codes, true_codes: Codes, rows: Indices, /
+) -> tuple[Floats]:
     """How likely some records show their entries from each value, by the part of each value that is in their cell."""
     operator = design.operator
-    size, entries = operator.domain_size, shown.astype(np.int64)
+    size, entries = operator.domain_size, published_records.astype(np.int64)
     keys = operator.cells[entries] * size + true_codes
     counts = np.bincount(keys, minlength=len(operator.sizes) * size).reshape(-1, size).astype(np.float64)
     shares = estimate_shares(operator, counts[operator.cells, operator.places])
-    return (operator.likelihoods(shares, operator.places[entries[rows]], operator.cells[entries[rows]]),)
+    return (operator.compute_likelihoods(shares, operator.places[entries[rows]], operator.cells[entries[rows]]),)
 
 
 def estimate_entry_counts(operator: Operator, tally: Tally) -> Floats:
     """The unbiased count of each entry of a tally of one line, cell by cell."""
-    rows = operator.by_cell(tally.counts)[:, operator.cells]
+    rows = operator.sum_by_cell(tally.counts)[:, operator.cells]
     return np.asarray(((tally.counts - rows * operator.swap) / operator.retention)[0])
 
 
@@ -198,7 +202,7 @@ def estimate_entry_counts(operator: Operator, tally: Tally) -> Floats:
 
 
 def estimate_least_squares(
-    operator: Operator, tally: Tally, shares: Floats, wanted: Sequence[Indices]
+    operator: Operator, tally: Tally, shares: Floats, value_sets: Sequence[Indices]
 ) -> list[Moments]:
     """Weigh what all cells say about all values by its precision, given the share of each value in each cell.
 
@@ -209,19 +213,19 @@ def estimate_least_squares(
         raise QueryError(f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.")
     composition = estimate_by_iteration(operator, tally.counts, shares, COMPOSITION_STEPS)
     present = np.unique(operator.places)
-    moments_by_set: list[list[Moments]] = [[] for _ in wanted]
+    moments_by_set: list[list[Moments]] = [[] for _ in value_sets]
     for counts, rows, value_counts in zip(tally.counts, tally.rows.tolist(), composition, strict=True):
-        expected = operator.expected(operator.entries(value_counts) * shares)
+        expected = operator.compute_expected_counts(operator.expand_to_entries(value_counts) * shares)
         precision = np.divide(1.0, expected, out=np.zeros(len(expected)), where=expected > 0)
         information, observed = _build_normal_equations(operator, counts, shares, precision)
         covariance = np.linalg.pinv(information[np.ix_(present, present)], hermitian=True)
         estimates = np.zeros(operator.domain_size)
         estimates[present] = covariance @ observed[present]
-        for number, places in enumerate(wanted):
+        for number, places in enumerate(value_sets):
             inside = np.isin(present, places).astype(np.float64)
             variance = float(inside @ covariance @ inside) - float(value_counts[places].sum())
             moments_by_set[number].append(Moments.of(float(estimates[places].sum()), max(variance, 0.0), 0.0, rows))
-    return [Moments.joined(moments) for moments in moments_by_set]
+    return [Moments.concatenate(moments) for moments in moments_by_set]
 
 
 def _build_normal_equations(
@@ -231,16 +235,20 @@ def _build_normal_equations(
     information = np.zeros((operator.domain_size, operator.domain_size))
     observed = np.zeros(operator.domain_size)
     for cell in range(len(operator.sizes)):
-        mine = operator.cells == cell
-        places, share = operator.places[mine], shares[mine]
+        is_in_cell = operator.cells == cell
+        places, share = operator.places[is_in_cell], shares[is_in_cell]
         # A = (diag(p) + 1 q') diag(share); written out, so that no product of matrices is needed.
-        keep, swap, weight = operator.retention[mine] * share, operator.swap[mine] * share, precision[mine]
+        keep, swap, weight = (
+            operator.retention[is_in_cell] * share,
+            operator.swap[is_in_cell] * share,
+            precision[is_in_cell],
+        )
         cross = np.outer(keep * weight, swap)
         information[np.ix_(places, places)] += (
             np.diag(keep**2 * weight) + cross + cross.T + weight.sum() * np.outer(swap, swap)
         )
-        shown = counts[mine] * weight
-        observed[places] += keep * shown + swap * shown.sum()
+        weighted_counts = counts[is_in_cell] * weight
+        observed[places] += keep * weighted_counts + swap * weighted_counts.sum()
     return information, observed
 
 
@@ -251,12 +259,12 @@ def compute_inverse_variances(operator: Operator, shares: Floats) -> tuple[Float
     all W² and p_z times the W² of z itself, which the form of the inverse gives without a matrix.
     """
     retention, swap = operator.retention, operator.swap
-    never = np.flatnonzero(retention == 0)
-    if len(never) > 1:
+    never_kept = np.flatnonzero(retention == 0)
+    if len(never_kept) > 1:
         nothing = np.full(len(retention), np.inf)
         return nothing, nothing
-    if len(never) == 1:
-        return _compute_variances_beside(operator, shares, int(never[0]))
+    if len(never_kept) == 1:
+        return _compute_variances_beside(operator, shares, int(never_kept[0]))
     inverse = 1 / retention
     weights = (inverse - 1) / inverse.sum()
     squares = inverse**2 * (1 - 2 * weights + weights @ weights)

@@ -24,27 +24,27 @@ def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Flo
     limits = posteriors * (1 + ROUNDING)
     worst, breached = 0.0, 0.0
     for cell in range(len(operator.sizes)):
-        mine = operator.cells == cell
-        places, retention, swap = operator.places[mine], operator.retention[mine], operator.swap[mine]
-        entry_counts = groups[:, places] * shares[mine]
-        covered = np.where(is_covered[:, places], entry_counts, 0.0)
+        is_in_cell = operator.cells == cell
+        places, retention, swap = operator.places[is_in_cell], operator.retention[is_in_cell], operator.swap[is_in_cell]
+        entry_counts = groups[:, places] * shares[is_in_cell]
+        covered_counts = np.where(is_covered[:, places], entry_counts, 0.0)
         # A column for each published value y: how many are expected to show it.
-        shown = (entry_counts @ swap)[:, None] + entry_counts * retention
-        own = covered * (retention + swap) / np.where(shown > 0, shown, 1.0)
-        other = _find_other_posteriors(covered * swap, shown)
-        excess = _find_other_posteriors(covered * swap / limits[places], shown)
+        expected_counts = (entry_counts @ swap)[:, None] + entry_counts * retention
+        own = covered_counts * (retention + swap) / np.where(expected_counts > 0, expected_counts, 1.0)
+        other = _find_other_posteriors(covered_counts * swap, expected_counts)
+        excess = _find_other_posteriors(covered_counts * swap / limits[places], expected_counts)
         worst = max(worst, float(own.max(initial=0.0)), float(other.max(initial=0.0)))
-        breached += float(shown[(own > limits[places]) | (excess > 1.0)].sum())
+        breached += float(expected_counts[(own > limits[places]) | (excess > 1.0)].sum())
     return Risk(worst, breached / float(sizes.sum()))
 
 
-def _find_other_posteriors(weighed: Floats, shown: Floats) -> Floats:
+def _find_other_posteriors(weights: Floats, expected_counts: Floats) -> Floats:
     """For each published value, the largest of the other values' chances: the largest weight that is not its own."""
-    width = weighed.shape[1]
+    width = weights.shape[1]
     if width == 1:
-        return np.zeros_like(weighed)
-    order = np.argpartition(weighed, width - 2, axis=1)
+        return np.zeros_like(weights)
+    order = np.argpartition(weights, width - 2, axis=1)
     first, second = order[:, -1:], order[:, -2:-1]
     is_own = np.arange(width) == first
-    best = np.where(is_own, np.take_along_axis(weighed, second, axis=1), np.take_along_axis(weighed, first, axis=1))
-    return np.asarray(best / np.where(shown > 0, shown, 1.0))
+    best = np.where(is_own, np.take_along_axis(weights, second, axis=1), np.take_along_axis(weights, first, axis=1))
+    return np.asarray(best / np.where(expected_counts > 0, expected_counts, 1.0))

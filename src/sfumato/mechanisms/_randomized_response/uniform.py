@@ -24,14 +24,14 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.empirical_bayes import make_shrunk_method
 from sfumato.mechanisms._randomized_response.estimation_weights import (
-    CoinWeights,
+    OperatorWeights,
     compute_count_variances,
     compute_set_variances,
 )
@@ -43,7 +43,10 @@ from sfumato.mechanisms._randomized_response.guarantee_sentences import (
     state_any_prior,
     summarize_sub_tables,
 )
-from sfumato.mechanisms._randomized_response.inverse_estimation import compute_published_likelihoods, flat_variance
+from sfumato.mechanisms._randomized_response.inverse_estimation import (
+    compute_flat_variance,
+    compute_published_likelihoods,
+)
 from sfumato.mechanisms._randomized_response.operators import Cell, Operator, compute_retention, split_outcomes
 from sfumato.mechanisms.capabilities import (
     AttackModel,
@@ -69,21 +72,21 @@ class Plan:
 
     histogram: Histogram
     bound: BreachBound
-    keep_words: int
-    swap_words: int
+    keep_outcomes: int
+    swap_outcomes: int
 
     @property
-    def words(self) -> int:
+    def outcome_count(self) -> int:
         """The number of equally likely outcomes."""
-        return self.keep_words + self.histogram.domain_size * self.swap_words
+        return self.keep_outcomes + self.histogram.domain_size * self.swap_outcomes
 
     @property
     def retention(self) -> Fraction:
         """The probability of the coin that keeps a value."""
-        return compute_retention((self.keep_words, self.swap_words), self.histogram.domain_size)
+        return compute_retention((self.keep_outcomes, self.swap_outcomes), self.histogram.domain_size)
 
     @cached_property
-    def published(self) -> Design:
+    def design(self) -> Design:
         """What is published of the plan: nothing in it depends on the counts."""
         return Design(self.histogram.values, self.retention, self.bound)
 
@@ -105,7 +108,7 @@ class Design:
     def operator(self) -> Operator:
         """One cell of all values."""
         size = len(self.domain)
-        return Operator([Cell.flat(range(size), self.retention)], size)
+        return Operator([Cell.from_retention(range(size), self.retention)], size)
 
     @cached_property
     def cell_shares(self) -> Floats:
@@ -124,46 +127,46 @@ class Design:
 def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Draws, /) -> Plan:
     """Choose the largest retention that the amplification allows."""
     check_several(histogram)
-    keep_words, swap_words = split_outcomes(histogram.domain_size, spec.amplification)
-    if not keep_words:
+    keep, swap = split_outcomes(histogram.domain_size, spec.amplification)
+    if not keep:
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the prior {spec.prior} that no value could ever be kept, "
             "and nothing could be counted; allow a larger posterior."
         )
-    return Plan(histogram, spec, keep_words, swap_words)
+    return Plan(histogram, spec, keep, swap)
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
-    drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
-    published = ((drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)).astype(codes.dtype)
-    np.copyto(published, codes, where=drawn < plan.keep_words)
-    return PerturbedRecords(published)
+    outcomes = draws.get_stream(f"{NAME}/coins").draw_integers(first_row, len(codes), plan.outcome_count)
+    published_codes = ((outcomes - np.uint64(plan.keep_outcomes)) // np.uint64(plan.swap_outcomes)).astype(codes.dtype)
+    np.copyto(published_codes, codes, where=outcomes < plan.keep_outcomes)
+    return PerturbedRecords(published_codes)
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published of the plan."""
-    return plan.published
+    return plan.design
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    read = Design(
-        values_from_json(written["domain"], types),
-        parse_exact(written["retention"], "the retention"),
-        BreachBound.from_json(written),
+    parsed_design = Design(
+        values_from_json(design_json["domain"], types),
+        parse_exact(design_json["retention"], "the retention"),
+        BreachBound.from_json(design_json),
     )
-    size = len(set(read.domain))
-    if not 0 < read.retention < 1 or size in (0, 1) or size != len(read.domain):
+    size = len(set(parsed_design.domain))
+    if not 0 < parsed_design.retention < 1 or size in (0, 1) or size != len(parsed_design.domain):
         raise ReleaseFormatError("the design's retention or domain is out of range.")
-    if read.retention > (read.bound.amplification - 1) * read.swap_probability:
+    if parsed_design.retention > (parsed_design.bound.amplification - 1) * parsed_design.swap_probability:
         raise ReleaseFormatError("the design's retention is higher than its bound allows, so its promise is untrue.")
-    return read
+    return parsed_design
 
 
-def make_encoding(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> ValueEncoding:
     """Each record shows one value of the domain."""
-    return design.operator.shown()
+    return design.operator.make_encoding()
 
 
 METHODS: Mapping[str, Method[Design]] = {
@@ -187,21 +190,21 @@ def make_weights(design: Design, /) -> WeightColumns:
     }
 
 
-def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
     """By the coin, the same for every value."""
     retention, swap = (np.array(float(number)) for number in (design.retention, design.swap_probability))
-    base, slope = flat_variance(retention, swap, np.ones(len(design.domain)), 1)
+    base, slope = compute_flat_variance(retention, swap, np.ones(len(design.domain)), 1)
     return base + slope, base
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count, the same for every value."""
-    return compute_count_variances(record_variances(plan.published), rows, counts)
+    return compute_count_variances(predict_record_variances(plan.design), rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    return compute_set_variances(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
+    return compute_set_variances(OperatorWeights(plan.design.operator), plan.histogram.counts, share, sets)
 
 
 def explain(plan: Plan, /) -> Json:
@@ -218,10 +221,10 @@ def summarize(plan: Plan, /) -> str:
     return summarize_sub_tables(explain(plan)["cells"])
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
     """By the coin."""
-    published_design, shown = plan.published, np.asarray(replaced.values)
-    return (published_design.operator.likelihoods(published_design.cell_shares, shown),)
+    published_design, codes = plan.design, np.asarray(records.values)
+    return (published_design.operator.compute_likelihoods(published_design.cell_shares, codes),)
 
 
 def state_guarantee(design: Design, /) -> str:
@@ -240,22 +243,22 @@ MECHANISM: Mechanism[BreachBound, NoOptions, Plan, Design] = Mechanism(
     request=BreachBound,
     options=NoOptions,
     plan=plan,
-    perturb=replace,
-    design=design,
+    perturb=perturb,
+    make_design=make_design,
     read_design=read_design,
     make_encoding=make_encoding,
     estimators=METHODS,
     state_guarantee=state_guarantee,
     further_requests=(BreachBoundPerValue,),
     covers_predicates=True,
-    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
-    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=predict_record_variances),
     explanation=PlanExplanation(explain=explain, summarize=summarize),
     attack_model=AttackModel(
         compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
     ),
     comparability=Comparability(
-        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.belief_bound
     ),
     estimation_weights=EstimationWeights(make_weights=make_weights),
 )

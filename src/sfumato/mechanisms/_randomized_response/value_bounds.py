@@ -26,7 +26,7 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Directed:
+class DirectionOptions:
     """Which way beliefs are bounded."""
 
     direction: Direction = option(
@@ -39,7 +39,7 @@ Bounds = tuple[BreachBound | None, ...]
 
 NAMED_VALUES = 5
 
-FOLLOWING = (
+SHARE_BOUNDS_NOTE = (
     " The bounds follow how frequent the values are in this table, rounded down to two digits and never finer than ten "
     "records, so that one record can change them where a share lies at an edge. If a record took the value of another "
     "one, it did so in 2 of 100 cases on a public table of 46 values, and in 7 of 100 on one of 1,420. Whoever knows "
@@ -51,7 +51,7 @@ for the table at hand would itself tell something of its counts."""
 
 def list_bounds(histogram: Histogram, spec: BreachBoundPerValue) -> Bounds:
     """The bound of each value of a table; refused where there is none."""
-    bounds = spec.of(histogram.values)
+    bounds = spec.list_bounds(histogram.values)
     if not any(bounds):
         raise SpecError("no value of the domain has a bound, so nothing would be protected; give at least one.")
     return bounds
@@ -71,13 +71,13 @@ def describe_bounds(bounds: Bounds, tolerance: Fraction | None) -> Json:
     }
 
 
-def read_bounds(written: JsonView) -> tuple[Bounds, Fraction | None]:
+def read_bounds(design_json: JsonView) -> tuple[Bounds, Fraction | None]:
     """Read the bounds of a design back, and their tolerance."""
-    pairs = zip(written["priors"], written["posteriors"], strict=True)
+    pairs = zip(design_json["priors"], design_json["posteriors"], strict=True)
     bounds = tuple(None if prior is None else BreachBound(prior, posterior) for prior, posterior in pairs)
     if not any(bounds):
         raise ReleaseFormatError("no value of the design has a bound, so nothing is promised.")
-    tolerance = parse_exact(written["tolerance"], "the tolerance") if "tolerance" in written else None
+    tolerance = parse_exact(design_json["tolerance"], "the tolerance") if "tolerance" in design_json else None
     if tolerance is not None and any(bound and min(_compute_factors(bound)) > tolerance for bound in bounds):
         raise ReleaseFormatError("a bound of the design allows more than its tolerance.")
     return bounds, tolerance
@@ -96,9 +96,9 @@ def list_unprotected_values(values: Sequence[Value], bounds: Bounds) -> list[Val
 def list_remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> list[Notice]:
     """Which values are not protected, and whether beliefs are kept from falling."""
     notices = []
-    if free := list_unprotected_values(values, bounds):
-        without = f"without a bound, and so not protected: {format_values(free)}."
-        notices.append(Notice("values-unprotected", without, numbers={"values": len(free)}))
+    if unprotected := list_unprotected_values(values, bounds):
+        without = f"without a bound, and so not protected: {format_values(unprotected)}."
+        notices.append(Notice("values-unprotected", without, numbers={"values": len(unprotected)}))
     if may_fall:
         falling = (
             "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
@@ -108,7 +108,7 @@ def list_remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> 
     return notices
 
 
-REMARKS = ("values-unprotected", "beliefs-may-fall")
+REMARK_CODES = ("values-unprotected", "beliefs-may-fall")
 """The codes of these remarks."""
 
 
@@ -117,7 +117,7 @@ def state_guarantee(values: Sequence[Value], bounds: Bounds, tolerance: Fraction
     bounded = [(value, bound) for value, bound in zip(values, bounds, strict=True) if bound is not None]
     named = []
     for value, bound in bounded[:NAMED_VALUES]:
-        ends = "" if bound.is_of_odds else f" {bound.prior} and {bound.posterior},"
+        ends = "" if bound.is_odds_only else f" {bound.prior} and {bound.posterior},"
         named.append(f"{display(value)!r}{ends} odds {format_factor(bound.amplification)}")
     more = f"; and {len(bounded) - NAMED_VALUES} more in the design" if len(bounded) > NAMED_VALUES else ""
     falling = (
@@ -125,13 +125,15 @@ def state_guarantee(values: Sequence[Value], bounds: Bounds, tolerance: Fraction
         if may_fall
         else "and a chance of at least the second number stays at least the first."
     )
-    free = list_unprotected_values(values, bounds)
-    without = f" Without a bound, and so not protected: {format_values(free, NAMED_VALUES)}." if free else ""
+    unprotected = list_unprotected_values(values, bounds)
+    without = (
+        f" Without a bound, and so not protected: {format_values(unprotected, NAMED_VALUES)}." if unprotected else ""
+    )
     return (
         "Take a person with one record, and one value that has a bound. Whatever chance somebody gives the value, from "
         "all they know and from everything in this release but that person's own published value: the published value "
         "multiplies the odds of that chance by at most the factor of the bound. Where the bound has two numbers, a "
         f"chance of at most the first so comes to at most the second; {falling} This holds for single values, not for "
         f"statements about several. The bounds: {'; '.join(named)}{more}.{without}"
-        f"{'' if tolerance is None else FOLLOWING}"
+        f"{'' if tolerance is None else SHARE_BOUNDS_NOTE}"
     )

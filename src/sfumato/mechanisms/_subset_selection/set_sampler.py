@@ -30,11 +30,11 @@ class SubsetSelection:
     """From how many values sets are drawn."""
     members: int
     """How many of them each set holds."""
-    hold_words: int
-    words: int
+    hold_outcomes: int
+    outcome_count: int
 
     @classmethod
-    def best(cls, size: int, bound: BreachBound) -> SubsetSelection:
+    def from_bound(cls, size: int, bound: BreachBound) -> SubsetSelection:
         """The sets that give the rarest value the smallest error within a bound.
 
         A chance that needs more than 63 bits is rounded down, towards privacy.
@@ -43,7 +43,7 @@ class SubsetSelection:
         hold = members * factor / (members * factor + size - members)
         outcome_count = min(hold.denominator, LARGEST_BOUND)
         selection = cls(size, members, math.floor(hold * outcome_count), outcome_count)
-        if selection.hold * size <= members:
+        if selection.hold_probability * size <= members:
             raise InfeasibleError(
                 f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold its "
                 "own value more often than others, and nothing could be counted; allow a larger posterior."
@@ -63,70 +63,76 @@ class SubsetSelection:
         return selection
 
     @property
-    def published(self) -> SubsetSelection:
+    def lowest_terms(self) -> SubsetSelection:
         """The same as a design has it: the chance in lowest terms."""
-        return replace(self, hold_words=self.hold.numerator, words=self.hold.denominator)
+        return replace(
+            self, hold_outcomes=self.hold_probability.numerator, outcome_count=self.hold_probability.denominator
+        )
 
     @property
-    def hold(self) -> Fraction:
+    def hold_probability(self) -> Fraction:
         """The chance that a set holds the true value."""
-        return Fraction(self.hold_words, self.words)
+        return Fraction(self.hold_outcomes, self.outcome_count)
 
     @property
-    def other(self) -> Fraction:
+    def other_probability(self) -> Fraction:
         """The chance that a set holds one given value that is not the true one."""
-        return (self.members - self.hold) / (self.size - 1)
+        return (self.members - self.hold_probability) / (self.size - 1)
 
     @property
     def amplification(self) -> Fraction:
         """How much likelier a set is from a value it holds than from one it does not."""
-        return self.hold * (self.size - self.members) / (self.members * (1 - self.hold))
+        return self.hold_probability * (self.size - self.members) / (self.members * (1 - self.hold_probability))
 
     @property
     def weighing(self) -> SetWeights:
         """How sets become weights."""
-        return SetWeights(self.size, self.members, float(self.hold), float(self.other))
+        return SetWeights(self.size, self.members, float(self.hold_probability), float(self.other_probability))
 
-    def bits(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
+    def draw_bits(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
         """The set of each record, by draws of this name; as bits, the first value highest in the first byte."""
         if self.is_ranked:
-            return self._ranked(codes, draws, name, first_row)
-        return np.packbits(self._picked(codes, draws, name, first_row), axis=1)
+            return self._draw_by_number(codes, draws, name, first_row)
+        return np.packbits(self._draw_by_member(codes, draws, name, first_row), axis=1)
 
-    def drawn(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
+    def draw_members(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
         """The same as a row of membership for each record."""
         if not self.is_ranked:
-            return self._picked(codes, draws, name, first_row)
-        return np.unpackbits(self._ranked(codes, draws, name, first_row), axis=1, count=self.size).view(np.bool_)
+            return self._draw_by_member(codes, draws, name, first_row)
+        return np.unpackbits(self._draw_by_number(codes, draws, name, first_row), axis=1, count=self.size).view(
+            np.bool_
+        )
 
     @property
     def is_ranked(self) -> bool:
         """Whether the sets are so few that one number tells which it is."""
         return self.size - 1 <= MOST_VALUES
 
-    def _ranked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Bytes:
+    def _draw_by_number(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Bytes:
         """Draw the number of a set of the other values: of one member less beside the record's own value, or of all.
 
         Both numbers are drawn for every record, so that no bound depends on another draw.
         """
         rows, others = len(codes), self.size - 1
-        holds = draws.stream(f"{name}/hold").integers(first_row, rows, self.words) < self.hold_words
+        is_held = (
+            draws.get_stream(f"{name}/hold").draw_integers(first_row, rows, self.outcome_count) < self.hold_outcomes
+        )
         fewer, all_members = math.comb(others, self.members - 1), math.comb(others, self.members)
-        beside = draws.stream(f"{name}/beside").integers(first_row, rows, fewer)
-        without = draws.stream(f"{name}/without").integers(first_row, rows, all_members)
+        beside = draws.get_stream(f"{name}/beside").draw_integers(first_row, rows, fewer)
+        without = draws.get_stream(f"{name}/without").draw_integers(first_row, rows, all_members)
         sets = number_sets(others, self.members - 1, self.members)
-        set_bits = sets.found(np.where(holds, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
+        set_bits = sets.find_sets(np.where(is_held, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
         # The bits from the own value on make room for it.
         own = codes.astype(np.uint64)
         low = set_bits & (LARGEST_WORD >> own)
-        set_bits ^= low ^ (low >> np.uint64(1)) ^ (holds.astype(np.uint64) << (np.uint64(63) - own))
+        set_bits ^= low ^ (low >> np.uint64(1)) ^ (is_held.astype(np.uint64) << (np.uint64(63) - own))
         lowest_first = set_bits.astype("<u8", copy=False).view(np.uint8).reshape(rows, 8)
         bits = np.empty((rows, -(-self.size // 8)), dtype=np.uint8)
         for place in range(bits.shape[1]):  # twice as fast as row by row, because a row has few bytes
             bits[:, place] = lowest_first[:, 7 - place]
         return bits
 
-    def _picked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
+    def _draw_by_member(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
         """Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own.
 
         A set that holds its record's value has one other member less, and leaves the first draw out.
@@ -135,16 +141,20 @@ class SubsetSelection:
         # Members lie row after row in one array, which is quicker to reach than a table of two dimensions.
         start = np.arange(rows) * size
         own = start + codes
-        holds = draws.stream(f"{name}/hold").integers(first_row, rows, self.words) < self.hold_words
-        chosen = np.zeros(rows * size, dtype=np.bool_)
+        is_held = (
+            draws.get_stream(f"{name}/hold").draw_integers(first_row, rows, self.outcome_count) < self.hold_outcomes
+        )
+        is_member = np.zeros(rows * size, dtype=np.bool_)
         first = size - 1 - self.members
         for last in range(first, size - 1):
-            picked = draws.stream(f"{name}/member/{last}").integers(first_row, rows, last + 1).astype(np.int64)
-            place = _skip_own_value(start + picked, own)
-            place = np.where(chosen.take(place), _skip_own_value(start + last, own), place)
-            np.put(chosen, place, ~holds if last == first else True)
-        np.put(chosen, own, holds)
-        return chosen.reshape(rows, size)
+            numbers = (
+                draws.get_stream(f"{name}/member/{last}").draw_integers(first_row, rows, last + 1).astype(np.int64)
+            )
+            place = _skip_own_value(start + numbers, own)
+            place = np.where(is_member.take(place), _skip_own_value(start + last, own), place)
+            np.put(is_member, place, ~is_held if last == first else True)
+        np.put(is_member, own, is_held)
+        return is_member.reshape(rows, size)
 
 
 def find_best_set_size(size: int, amplification: Fraction) -> int:
@@ -154,10 +164,10 @@ def find_best_set_size(size: int, amplification: Fraction) -> int:
     """
     middle = math.floor(size / (1 + amplification))
     near = range(max(1, middle - 1), min(size - 1, middle + 2) + 1)
-    return min(near, key=lambda members: (_variance(size, members, amplification), members))
+    return min(near, key=lambda members: (_compute_variance(size, members, amplification), members))
 
 
-def _variance(size: int, members: int, amplification: Fraction) -> Fraction:
+def _compute_variance(size: int, members: int, amplification: Fraction) -> Fraction:
     hold = members * amplification / (members * amplification + size - members)
     other = (members - hold) / (size - 1)
     return other * (1 - other) / (hold - other) ** 2

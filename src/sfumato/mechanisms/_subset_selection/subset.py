@@ -29,8 +29,8 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.member_columns import MemberColumns
-from sfumato._records.set_records import Sets
+from sfumato._records.member_columns import MemberColumnEncoding
+from sfumato._records.set_records import SetEncoding
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
@@ -61,7 +61,7 @@ from sfumato.mechanisms.capabilities import (
     ReleaseErrorPrediction,
     WeightColumns,
 )
-from sfumato.mechanisms.estimator import Method, Moments, Twin
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments
 from sfumato.mechanisms.mechanism import Mechanism
 
 NAME = "subset"
@@ -119,12 +119,12 @@ class Design:
     @property
     def hold_probability(self) -> Fraction:
         """The chance that a set holds the true value."""
-        return self.selection.hold
+        return self.selection.hold_probability
 
     @property
     def other_probability(self) -> Fraction:
         """The chance that a set holds one given value that is not the true one."""
-        return self.selection.other
+        return self.selection.other_probability
 
     @property
     def amplification(self) -> Fraction:
@@ -148,49 +148,49 @@ class Design:
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
     """Choose the size of the sets that gives the rarest value the smallest error."""
     check_several(histogram)
-    return Plan(histogram, spec, SubsetSelection.best(histogram.domain_size, spec), options.form)
+    return Plan(histogram, spec, SubsetSelection.from_bound(histogram.domain_size, spec), options.form)
 
 
 # ------------------------------------------------------------------------------------------------------------- sampling
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draw a set for each record; as bits, the first value in the highest bit of the first byte."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
-    pieces = [
-        plan.selection.bits(codes[start : start + step], draws, NAME, first_row + start)
+    blocks = [
+        plan.selection.draw_bits(codes[start : start + step], draws, NAME, first_row + start)
         for start in range(0, len(codes), step)
     ]
-    if len(pieces) == 1:
-        return PerturbedRecords(pieces[0])
-    return PerturbedRecords(np.concatenate([*pieces, np.zeros((0, -(-size // 8)), dtype=np.uint8)]))
+    if len(blocks) == 1:
+        return PerturbedRecords(blocks[0])
+    return PerturbedRecords(np.concatenate([*blocks, np.zeros((0, -(-size // 8)), dtype=np.uint8)]))
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published: nothing in it depends on the counts."""
-    return Design(plan.histogram.values, plan.selection.published, plan.bound, plan.form)
+    return Design(plan.histogram.values, plan.selection.lowest_terms, plan.bound, plan.form)
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
+    domain, bound = values_from_json(design_json["domain"], types), BreachBound.from_json(design_json)
     if len(set(domain)) != len(domain):
         raise ReleaseFormatError("the design's sets or domain are out of range.")
-    hold = parse_exact(written["hold_probability"], "the chance that a set holds the true value")
-    selection = SubsetSelection.read(len(domain), int(written["subset_size"]), hold, bound)
-    return Design(domain, selection, bound, Form(written["form"]))
+    hold = parse_exact(design_json["hold_probability"], "the chance that a set holds the true value")
+    selection = SubsetSelection.read(len(domain), int(design_json["subset_size"]), hold, bound)
+    return Design(domain, selection, bound, Form(design_json["form"]))
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def make_encoding(design: Design, /) -> Sets:
+def make_encoding(design: Design, /) -> SetEncoding:
     """Each record shows a set of values."""
     size = len(design.domain)
     if design.form is Form.COLUMNS:
-        return MemberColumns(size, False, design.subset_size)
-    return Sets(size, design.form is Form.LIST)
+        return MemberColumnEncoding(size, False, design.subset_size)
+    return SetEncoding(size, design.form is Form.LIST)
 
 
 def make_weights(design: Design, /) -> WeightColumns:
@@ -204,43 +204,43 @@ def make_weights(design: Design, /) -> WeightColumns:
     }
 
 
-def _estimate_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Estimate (o - kRb) / (a - b), where o counts the wanted members of all sets.
 
     The variance of a record depends on whether its own value is wanted.
     """
     weighing, rows = design.selection.weighing, tally.rows.astype(np.float64)
     nothing, estimates = np.zeros(len(rows)), []
-    for places in wanted:
+    for places in value_sets:
         is_wanted = np.isin(np.arange(len(design.domain)), places)
         if len(places) in (0, len(design.domain)):
             estimates.append(Moments.exact(rows if len(places) else nothing))
             continue
         theta = is_wanted.astype(np.float64)
-        weights, spread = weighing.weights(theta), weighing.spread(theta)
+        weights, spread = weighing.weigh_values(theta), weighing.compute_variances(theta)
         inside, outside = float(spread[is_wanted][0]), float(spread[~is_wanted][0])
-        value = tally.counts @ weights.shown + weights.always * rows
+        value = tally.counts @ weights.entry_weights + weights.constant * rows
         moments = Moments(value, rows * outside, np.full(len(rows), inside - outside), rows, nothing)
         estimates.append(dataclass_replace(moments, chances=_compute_hit_chances(design, len(places), len(rows))))
     return estimates
 
 
-def _compute_hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
+def _compute_hit_chances(design: Design, value_count: int, lines: int) -> Floats | None:
     """The chances of a hit, where a record shows one wanted value or none, or all that are wanted but for at most one.
 
     The second is so for all values but one: a hit is then a set that does not hold that one.
     """
     hold, other = float(design.hold_probability), float(design.other_probability)
-    if wanted == len(design.domain) - 1:
+    if value_count == len(design.domain) - 1:
         return np.repeat([[1 - other], [1 - hold]], lines, axis=1)
-    if wanted == 1 or design.subset_size == 1:
-        return np.repeat([[hold + (wanted - 1) * other], [wanted * other]], lines, axis=1)
+    if value_count == 1 or design.subset_size == 1:
+        return np.repeat([[hold + (value_count - 1) * other], [value_count * other]], lines, axis=1)
     return None
 
 
-def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """The sets, and how often they hold a value."""
-    return Twin(Path(__file__).with_suffix(".js"), asdict(design.selection.weighing))
+    return BrowserEstimator(Path(__file__).with_suffix(".js"), asdict(design.selection.weighing))
 
 
 CLOSED: Method[Design] = make_weighted_method(
@@ -259,7 +259,7 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
-def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
     """By how often a set holds the value of its record, and another one; the same for every value."""
     hold, other = float(design.hold_probability), float(design.other_probability)
     alike = np.ones(len(design.domain)) / (hold - other) ** 2
@@ -268,10 +268,10 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance [c a(1-a) + (R-c) b(1-b)] / (a-b)² of a count, the same for every value."""
-    return compute_count_variances(record_variances(design(plan)), rows, counts)
+    return compute_count_variances(predict_record_variances(make_design(plan)), rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     return compute_set_variances(plan.selection.weighing, plan.histogram.counts, share, sets)
 
@@ -281,7 +281,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 
 def explain(plan: Plan, /) -> Json:
     """The sets, and what they promise."""
-    published_design = design(plan)
+    published_design = make_design(plan)
     return {
         "subset_size": published_design.subset_size,
         "hold_probability": format_ratio(published_design.hold_probability),
@@ -292,7 +292,7 @@ def explain(plan: Plan, /) -> Json:
 
 def summarize(plan: Plan, /) -> str:
     """The sets, in one line."""
-    published_design = design(plan)
+    published_design = make_design(plan)
     return (
         f"sets of {published_design.subset_size} values; odds may rise {format_factor(published_design.amplification)}"
     )
@@ -306,15 +306,17 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     return [Notice("sets-of-one", sentence)]
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
     """A set is likelier from a value that it holds, by the amplification."""
-    bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=plan.histogram.domain_size)
-    return compute_published_likelihoods(design(plan), bits, bits, np.arange(len(bits)))
+    bits = np.unpackbits(np.asarray(records.values), axis=1, count=plan.histogram.domain_size)
+    return compute_published_likelihoods(make_design(plan), bits, bits, np.arange(len(bits)))
 
 
-def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(
+    design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
+) -> tuple[Floats]:
     """The same from the design and rows of zeros and ones, whatever anybody holds."""
-    return (np.where(shown[rows], float(design.amplification), 1.0),)
+    return (np.where(published_records[rows], float(design.amplification), 1.0),)
 
 
 def state_guarantee(design: Design, /) -> str:
@@ -333,16 +335,16 @@ MECHANISM = Mechanism(
     request=BreachBound,
     options=Options,
     plan=plan,
-    perturb=replace,
-    design=design,
+    perturb=perturb,
+    make_design=make_design,
     read_design=read_design,
     make_encoding=make_encoding,
     estimators=METHODS,
     state_guarantee=state_guarantee,
     further_requests=(BreachBoundPerValue,),
     covers_predicates=True,
-    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
-    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=predict_record_variances),
     explanation=PlanExplanation(
         explain=explain, summarize=summarize, list_remarks=list_remarks, remark_codes=("sets-of-one",)
     ),
@@ -350,7 +352,7 @@ MECHANISM = Mechanism(
         compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
     ),
     comparability=Comparability(
-        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.belief_bound
     ),
     estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -26,77 +26,79 @@ TABLE_VALUES = 13
 """All sets of so many values stand in a table, which stays in the cache of a core."""
 
 
-class Numbered(Protocol):
+class NumberedSets(Protocol):
     """The sets of some sizes, in the order of their numbers."""
 
-    values: int
+    value_count: int
 
-    def first(self, members: int) -> int:
+    def find_first(self, members: int) -> int:
         """The number of the first set of so many members."""
         ...
 
-    def found(self, numbers: UInts) -> Bits64:
+    def find_sets(self, numbers: UInts) -> Bits64:
         """The set of each number: a bit for each value, the first value highest."""
         ...
 
 
-class _Listed:
+class _ListedSets:
     """All sets of a few values, written out."""
 
     def __init__(self, values: int) -> None:
-        self.values = values
+        self.value_count = values
         bits = np.arange(1 << values, dtype=np.uint64)
         self._sets: Bits64 = bits[np.argsort(np.bitwise_count(bits), kind="stable")]
 
-    def first(self, members: int) -> int:
-        return sum(math.comb(self.values, fewer) for fewer in range(members))
+    def find_first(self, members: int) -> int:
+        return sum(math.comb(self.value_count, fewer) for fewer in range(members))
 
-    def found(self, numbers: UInts) -> Bits64:
+    def find_sets(self, numbers: UInts) -> Bits64:
         return self._sets.take(numbers)
 
 
-class _Halved:
+class _HalvedSets:
     """The sets of two parts of values together, of neighbouring sizes."""
 
-    def __init__(self, left: Numbered, right: Numbered, sizes: Sequence[int]) -> None:
-        self.values = left.values + right.values
+    def __init__(self, left: NumberedSets, right: NumberedSets, sizes: Sequence[int]) -> None:
+        self.value_count = left.value_count + right.value_count
         self._left, self._right, self._sizes = left, right, sizes
         splits = [
             (size, within)
             for size in sizes
-            for within in range(max(0, size - right.values), min(size, left.values) + 1)
+            for within in range(max(0, size - right.value_count), min(size, left.value_count) + 1)
         ]
-        lengths = [math.comb(left.values, within) * math.comb(right.values, size - within) for size, within in splits]
+        lengths = [
+            math.comb(left.value_count, within) * math.comb(right.value_count, size - within) for size, within in splits
+        ]
         self._splits = Runs(np.array(lengths, dtype=np.int64))
         kind = self._splits.type
         self._starts = (np.cumsum(lengths, dtype=np.int64) - lengths).astype(kind)
-        self._widths = np.array([math.comb(right.values, size - within) for size, within in splits], dtype=kind)
-        self._lefts = np.array([left.first(within) for _, within in splits], dtype=kind)
-        self._rights = np.array([right.first(size - within) for size, within in splits], dtype=kind)
+        self._widths = np.array([math.comb(right.value_count, size - within) for size, within in splits], dtype=kind)
+        self._lefts = np.array([left.find_first(within) for _, within in splits], dtype=kind)
+        self._rights = np.array([right.find_first(size - within) for size, within in splits], dtype=kind)
 
-    def first(self, members: int) -> int:
-        return sum(math.comb(self.values, size) for size in self._sizes if size < members)
+    def find_first(self, members: int) -> int:
+        return sum(math.comb(self.value_count, size) for size in self._sizes if size < members)
 
-    def found(self, numbers: UInts) -> Bits64:
+    def find_sets(self, numbers: UInts) -> Bits64:
         numbers = numbers.astype(self._splits.type, copy=False)
         split = self._splits.find(numbers)
         rest = numbers - self._starts.take(split)
         widths = self._widths.take(split)
         quotient = rest // widths
-        left = self._left.found(self._lefts.take(split) + quotient)
-        right = self._right.found(self._rights.take(split) + (rest - quotient * widths))
-        return (left << np.uint64(self._right.values)) | right
+        left = self._left.find_sets(self._lefts.take(split) + quotient)
+        right = self._right.find_sets(self._rights.take(split) + (rest - quotient * widths))
+        return (left << np.uint64(self._right.value_count)) | right
 
 
 @cache
-def _number_all_sets(values: int) -> Numbered:
+def _number_all_sets(values: int) -> NumberedSets:
     """The sets of all sizes."""
     if values <= TABLE_VALUES:
-        return _Listed(values)
-    return _Halved(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), range(values + 1))
+        return _ListedSets(values)
+    return _HalvedSets(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), range(values + 1))
 
 
 @cache
-def number_sets(values: int, *sizes: int) -> Numbered:
+def number_sets(values: int, *sizes: int) -> NumberedSets:
     """The sets of so many values that have these sizes, which follow each other."""
-    return _Halved(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), sizes)
+    return _HalvedSets(_number_all_sets((values + 1) // 2), _number_all_sets(values // 2), sizes)

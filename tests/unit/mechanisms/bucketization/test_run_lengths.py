@@ -16,7 +16,7 @@ lengths = st.lists(st.integers(0, 40), min_size=1, max_size=60).filter(any)
 def _found(given_lengths: list[int]) -> list[int]:
     row = Runs(np.array(given_lengths))
     places = np.arange(sum(given_lengths), dtype=row.type)
-    return row.given[row.find(places)].tolist()
+    return row.run_numbers[row.find(places)].tolist()
 
 
 @given(lengths)
@@ -35,4 +35,4 @@ def test_a_small_table_leads_to_the_same_runs(bits: int, monkeypatch: pytest.Mon
 def test_a_row_of_more_places_than_32_bits_has_wide_places() -> None:
     row = Runs(np.array([2**32, 0, 2**33, 1]))
     places = np.array([0, 2**32 - 1, 2**32, 2**33 + 2**32 - 1, 2**33 + 2**32], dtype=row.type)
-    assert row.given[row.find(places)].tolist() == [0, 0, 2, 2, 3]
+    assert row.run_numbers[row.find(places)].tolist() == [0, 0, 2, 2, 3]

@@ -17,8 +17,8 @@ from sfumato._records.tally import Tally
 from sfumato.errors import InternalError, QueryError
 from sfumato.mechanisms._decoys import Design
 from sfumato.mechanisms._decoys.decoy_estimators import METHODS
-from sfumato.mechanisms._decoys.leak_matrix import Creation, group_law
-from sfumato.mechanisms.estimator import Piece
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation, recompute_distribution
+from sfumato.mechanisms.estimator import SumPiece
 from single import Single
 
 Numbers = npt.NDArray[np.int64]
@@ -31,7 +31,7 @@ SELECTED = np.array([700, 200, 450, 130, 300, 100, 250, 90, 20, 60, 40])
 """What some condition selects, quite unlike the whole."""
 
 
-def design_of(*sizes: int, group_size: int = 4, creation: Creation = Creation.MIXED) -> Design:
+def design_of(*sizes: int, group_size: int = 4, creation: GroupCreation = GroupCreation.MIXED) -> Design:
     return Design(tuple(tuple(range(size)) for size in sizes), group_size, creation)
 
 
@@ -40,7 +40,7 @@ def counted(
 ) -> list[Single]:
     """Estimates from what selected records show, and from what all records show."""
     tally, beside = (Tally.of_one(each, round(float(each.sum()))) for each in (shown, whole))
-    return single.counted(METHODS[method], design, tally.beside(beside, None), *wanted)
+    return single.counted(METHODS[method], design, tally.attach_context(beside, None), *wanted)
 
 
 def interval(moments: Single) -> Interval:
@@ -50,18 +50,19 @@ def interval(moments: Single) -> Interval:
 ONE = design_of(len(COUNTS))
 SETS = [(place,) for place in range(len(COUNTS))] + [(0, 3), (1, 2, 5, 7), (0, 1, 2, 3, 4, 5, 6), tuple(range(10))]
 unbiased = pytest.mark.parametrize("method", ["closed", "inverse"])
-every_creation = pytest.mark.parametrize("creation", Creation)
+every_creation = pytest.mark.parametrize("creation", GroupCreation)
 HONEST = {
-    "fitted": {Creation.MIXED},
-    "closed": {Creation.MIXED},
-    "inverse": {Creation.MIXED, Creation.ANATOMY_RANDOM},
+    "fitted": {GroupCreation.MIXED},
+    "closed": {GroupCreation.MIXED},
+    "inverse": {GroupCreation.MIXED, GroupCreation.ANATOMY_RANDOM},
 }
 """The groups of which each method tells an error."""
 with_error = pytest.mark.parametrize(
     ("method", "creation"), [(name, kind) for name, kinds in HONEST.items() for kind in sorted(kinds)]
 )
 without_error = pytest.mark.parametrize(
-    ("method", "creation"), [(name, kind) for name, kinds in HONEST.items() for kind in Creation if kind not in kinds]
+    ("method", "creation"),
+    [(name, kind) for name, kinds in HONEST.items() for kind in GroupCreation if kind not in kinds],
 )
 
 # ----------------------------------------------------------------------------------------------------- what is expected
@@ -81,24 +82,24 @@ def test_the_closed_form_finds_what_a_condition_selects_where_leaks_are_alike() 
 
 @pytest.mark.slow
 @every_creation
-def test_the_inverse_finds_what_a_condition_selects_for_every_set(creation: Creation) -> None:
+def test_the_inverse_finds_what_a_condition_selects_for_every_set(creation: GroupCreation) -> None:
     design = design_of(len(COUNTS), creation=creation)
-    shown = group_law(COUNTS, 4, creation).shown(SELECTED.astype(np.float64))
+    shown = recompute_distribution(COUNTS, 4, creation).expect_published(SELECTED.astype(np.float64))
     for places, found in zip(SETS, counted(design, shown, COUNTS, SETS, "inverse"), strict=True):
         assert found.value == pytest.approx(SELECTED[list(places)].sum(), abs=1e-6)
 
 
 def test_the_closed_form_is_biased_where_values_always_meet_the_same_others() -> None:
     """Why it tells no error there."""
-    design = design_of(len(COUNTS), creation=Creation.ANATOMY)
-    shown = group_law(COUNTS, 4, Creation.ANATOMY).shown(SELECTED.astype(np.float64))
+    design = design_of(len(COUNTS), creation=GroupCreation.ANATOMY)
+    shown = recompute_distribution(COUNTS, 4, GroupCreation.ANATOMY).expect_published(SELECTED.astype(np.float64))
     closed = counted(design, shown, COUNTS, SETS[:11], "closed")
     assert max(abs(each.value - true) for each, true in zip(closed, SELECTED, strict=True)) > 50
 
 
 @unbiased
 @every_creation
-def test_an_unrelated_condition_selects_its_part_of_every_value(method: str, creation: Creation) -> None:
+def test_an_unrelated_condition_selects_its_part_of_every_value(method: str, creation: GroupCreation) -> None:
     design = design_of(len(COUNTS), creation=creation)
     for places, found in zip(SETS, counted(design, COUNTS // 10, COUNTS, SETS, method), strict=True):
         assert found.value == pytest.approx(COUNTS[list(places)].sum() / 10)
@@ -107,7 +108,9 @@ def test_an_unrelated_condition_selects_its_part_of_every_value(method: str, cre
 @unbiased
 @every_creation
 @given(shown=st.lists(st.integers(0, 50), min_size=5, max_size=5).filter(lambda counts: sum(counts) >= 12))
-def test_of_everything_the_estimate_is_what_is_published(method: str, creation: Creation, shown: list[int]) -> None:
+def test_of_everything_the_estimate_is_what_is_published(
+    method: str, creation: GroupCreation, shown: list[int]
+) -> None:
     """Theorem 2 of the paper: for all records a value is counted by how often it is published, if groups fit that."""
     whole = np.array(shown)
     if 3 * whole.max() > whole.sum():
@@ -137,7 +140,7 @@ def test_the_error_of_everything_is_not_understated(method: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @every_creation
-def test_all_values_are_the_selected_records_and_certain(method: str, creation: Creation) -> None:
+def test_all_values_are_the_selected_records_and_certain(method: str, creation: GroupCreation) -> None:
     design = design_of(len(COUNTS), creation=creation)
     every, none = counted(design, SELECTED, COUNTS, [range(len(COUNTS)), ()], method)
     assert (every.value, every.least, every.most, every.variance_at(0)) == (2340, 2340, 2340, 0)
@@ -145,7 +148,9 @@ def test_all_values_are_the_selected_records_and_certain(method: str, creation: 
 
 
 @with_error
-def test_a_set_and_its_complement_are_the_selected_records_with_the_same_error(method: str, creation: Creation) -> None:
+def test_a_set_and_its_complement_are_the_selected_records_with_the_same_error(
+    method: str, creation: GroupCreation
+) -> None:
     design = design_of(len(COUNTS), creation=creation)
     for places in SETS:
         rest = tuple(place for place in range(len(COUNTS)) if place not in places)
@@ -157,7 +162,7 @@ def test_a_set_and_its_complement_are_the_selected_records_with_the_same_error(m
 
 @unbiased
 @every_creation
-def test_nobody_selected_is_nobody_and_certain(method: str, creation: Creation) -> None:
+def test_nobody_selected_is_nobody_and_certain(method: str, creation: GroupCreation) -> None:
     design = design_of(len(COUNTS), creation=creation)
     for found in counted(design, np.zeros_like(COUNTS), COUNTS, SETS, method):
         assert (found.value, found.most, found.variance_at(0)) == (0, 0, 0)
@@ -172,7 +177,7 @@ def test_nobody_selected_is_nobody_by_the_biased_methods_too(method: str) -> Non
 @with_error
 @given(data=st.data())
 def test_variances_are_not_negative_and_intervals_are_within_the_selected(
-    method: str, creation: Creation, data: st.DataObject
+    method: str, creation: GroupCreation, data: st.DataObject
 ) -> None:
     shown = np.array([data.draw(st.integers(0, int(count))) for count in COUNTS])
     design = design_of(len(COUNTS), creation=creation)
@@ -190,7 +195,9 @@ AT_LIMIT = np.array([2500, 1700, 1500, 1300, 1000, 800, 600, 300, 200, 100])
 
 @unbiased
 @every_creation
-def test_a_value_in_every_group_is_flagged_and_its_interval_holds_everything(method: str, creation: Creation) -> None:
+def test_a_value_in_every_group_is_flagged_and_its_interval_holds_everything(
+    method: str, creation: GroupCreation
+) -> None:
     design = design_of(len(AT_LIMIT), creation=creation)
     shown = AT_LIMIT // 5
     told, both, other = counted(design, shown, AT_LIMIT, [(0,), (0, 3), (3,)], method)
@@ -215,7 +222,7 @@ def test_a_value_that_is_published_too_often_by_chance_is_flagged_too() -> None:
 
 
 @without_error
-def test_groups_that_a_method_is_not_for_have_counts_without_an_interval(method: str, creation: Creation) -> None:
+def test_groups_that_a_method_is_not_for_have_counts_without_an_interval(method: str, creation: GroupCreation) -> None:
     """Too short an interval is worse than none; a count of all records is what the release shows, and keeps its own."""
     design = design_of(len(COUNTS), creation=creation)
     some, every = counted(design, SELECTED, COUNTS, [(2,), range(len(COUNTS))], method)
@@ -225,10 +232,10 @@ def test_groups_that_a_method_is_not_for_have_counts_without_an_interval(method:
     (whole,) = counted(design, COUNTS, COUNTS, [(2,)], method)
     low, high = interval(whole)
     assert low < COUNTS[2] < high
-    shown = Tally.of_symbols(SELECTED).beside(Tally.of_symbols(COUNTS), None)
+    shown = Tally.of_symbols(SELECTED).attach_context(Tally.of_symbols(COUNTS), None)
     total = METHODS[method].total
     assert total is not None
-    assert np.isnan(total(design, [Piece(np.arange(11.0), shown, shown)]).base)
+    assert np.isnan(total(design, [SumPiece(np.arange(11.0), shown, shown)]).base)
     with pytest.raises(QueryError, match=r"^no interval: .*; a page has numbers with an interval only"):
         METHODS[method].twin(design, Tally.of_symbols(COUNTS), None)  # type: ignore[misc]
 
@@ -236,7 +243,7 @@ def test_groups_that_a_method_is_not_for_have_counts_without_an_interval(method:
 def test_values_that_always_meet_cannot_be_told_apart_but_together() -> None:
     """Six values of equal counts in blocks of three: within a block nothing is known, of a block everything."""
     whole = np.full(6, 1000)
-    design = design_of(6, group_size=3, creation=Creation.ANATOMY)
+    design = design_of(6, group_size=3, creation=GroupCreation.ANATOMY)
     shown = np.array([300, 250, 200, 90, 80, 80])
     one, block = counted(design, shown, whole, [(0,), (0, 1, 2)], "inverse")
     assert one.note is not None
@@ -246,7 +253,7 @@ def test_values_that_always_meet_cannot_be_told_apart_but_together() -> None:
 
 
 @with_error
-def test_an_absent_value_is_counted_as_nobody_with_an_error(method: str, creation: Creation) -> None:
+def test_an_absent_value_is_counted_as_nobody_with_an_error(method: str, creation: GroupCreation) -> None:
     whole = np.append(COUNTS, 0)
     design = design_of(len(whole), creation=creation)
     (found,) = counted(design, whole // 10, whole, [(11,)], method)
@@ -301,8 +308,8 @@ def test_shrunk_counts_of_an_unrelated_condition_are_near_its_part_of_every_valu
 
 def test_shrunk_counts_of_a_related_condition_lie_between_independence_and_the_inverse() -> None:
     """What is typical is a little less than independence."""
-    law = group_law(COUNTS, 4, Creation.MIXED)
-    shown = np.round(law.shown(SELECTED.astype(np.float64))).astype(np.int64)
+    law = recompute_distribution(COUNTS, 4, GroupCreation.MIXED)
+    shown = np.round(law.expect_published(SELECTED.astype(np.float64))).astype(np.int64)
     fitted, shrunk = (counted(ONE, shown, COUNTS, SETS[:11], method) for method in ("fitted", "shrunk"))
     unrelated = COUNTS * shown.sum() / COUNTS.sum()
     pulls = []
@@ -315,7 +322,7 @@ def test_shrunk_counts_of_a_related_condition_lie_between_independence_and_the_i
 
 
 @every_creation
-def test_shrunk_counts_of_all_records_are_those_published(creation: Creation) -> None:
+def test_shrunk_counts_of_all_records_are_those_published(creation: GroupCreation) -> None:
     found = counted(design_of(11, creation=creation), COUNTS, COUNTS, SETS[:11], "shrunk")
     assert [each.value for each in found] == pytest.approx(COUNTS.tolist())
 
@@ -343,7 +350,7 @@ def table() -> Numbers:
 @unbiased
 @every_creation
 def test_a_question_about_one_of_several_columns_is_answered_as_if_it_were_the_only_one(
-    table: Numbers, method: str, creation: Creation
+    table: Numbers, method: str, creation: GroupCreation
 ) -> None:
     shown = np.random.default_rng(1).binomial(table, 0.2)
     both = design_of(*SIZES, creation=creation)
@@ -435,7 +442,9 @@ def test_a_sum_says_nothing_about_the_size_of_a_count(table: Numbers) -> None:
     alone = table.reshape(SIZES).sum(axis=1)
     design, whole = design_of(SIZES[0]), Tally.of_symbols(alone)
     ninth = (alone // 9).astype(np.float64)
-    piece = Piece(np.eye(SIZES[0])[0], *(Tally.of_symbols(by * ninth).beside(whole, None) for by in (-3.0, 9.0)))
+    piece = SumPiece(
+        np.eye(SIZES[0])[0], *(Tally.of_symbols(by * ninth).attach_context(whole, None) for by in (-3.0, 9.0))
+    )
     total = METHODS["fitted"].total
     assert total is not None
     found = Single.of(total(design, [piece]))

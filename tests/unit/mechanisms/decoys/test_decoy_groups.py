@@ -22,7 +22,14 @@ from sfumato.mechanisms._decoys.group_creation import (
     make_mixed_groups,
     shuffle_orders,
 )
-from sfumato.mechanisms._decoys.leak_matrix import Creation, EvenLaw, FittedLaw, cap_counts, create_groups, group_law
+from sfumato.mechanisms._decoys.leak_matrix import (
+    EvenDistribution,
+    FittedDistribution,
+    GroupCreation,
+    cap_counts,
+    create_groups,
+    recompute_distribution,
+)
 from statistical.support import keyed_draws
 
 Run = tuple[tuple[int, ...], int]
@@ -37,7 +44,7 @@ def runs_of(groups: Groups) -> list[Run]:
 
 def in_tranches(counts: Sequence[int], group_size: int, seed: int, tranches: int | None = None) -> Groups:
     number = tranches or count_tranches(sum(counts), len(counts), group_size)
-    words = keyed_draws(seed).stream("orders").words(0, (number + 1) * len(counts))
+    words = keyed_draws(seed).get_stream("orders").draw_bits(0, (number + 1) * len(counts))
     return make_mixed_groups(counts, group_size, shuffle_orders(words, len(counts)))
 
 
@@ -47,7 +54,7 @@ def in_two_tranches(counts: Sequence[int], group_size: int, seed: int) -> Groups
 
 
 def ties(seed: int) -> Stream:
-    return keyed_draws(seed).stream("ties")
+    return keyed_draws(seed).get_stream("ties")
 
 
 MAKERS: Mapping[str, Maker] = {
@@ -86,7 +93,7 @@ def check_groups(groups: Groups, counts: Sequence[int], group_size: int) -> None
         held.update(dict.fromkeys(members, length))
     assert [held[place] for place in range(len(counts))] == list(counts)
     assert groups.counts.tolist() == list(counts)
-    assert groups.number == sum(length for _, length in runs) == sum(counts) // group_size
+    assert groups.group_count == sum(length for _, length in runs) == sum(counts) // group_size
 
 
 def exact_law(groups: Groups, counts: Sequence[int]) -> Law:
@@ -174,7 +181,7 @@ def test_the_matrix_in_floats_is_the_exact_one(make: Maker, table: tuple[list[in
     groups = make(counts, group_size, seed)
     exact = [[float(each) for each in row] for row in exact_law(groups, counts)]
     assert compute_transition(groups) == pytest.approx(np.array(exact))
-    assert groups.meeting() == pytest.approx(np.array(exact) * np.array(counts)[:, None])
+    assert groups.count_meetings() == pytest.approx(np.array(exact) * np.array(counts)[:, None])
 
 
 @given(table=tables(), seed=st.integers(0, 99))
@@ -185,7 +192,7 @@ def test_the_mean_leak_is_that_of_the_even_law(table: tuple[list[int], int], see
     if total % group_size:
         return
     law = exact_law(in_tranches(counts, group_size, seed), counts)
-    even = EvenLaw(np.array(counts) / total, group_size)
+    even = EvenDistribution(np.array(counts) / total, group_size)
     for place, count in enumerate(counts):
         if count < total:
             others = sum(counts[held] * law[held][place] for held in range(len(counts)) if held != place)
@@ -205,7 +212,7 @@ def slots_of(counts: Sequence[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 def check_runs(groups: Groups, counts: Sequence[int]) -> None:
     values, slots = slots_of(counts)
     shuffled = np.random.default_rng(0).permutation(len(values))
-    found = Counter(zip(groups.run_of(values[shuffled], slots[shuffled]), values[shuffled].tolist(), strict=True))
+    found = Counter(zip(groups.find_runs(values[shuffled], slots[shuffled]), values[shuffled].tolist(), strict=True))
     runs = runs_of(groups)
     assert found == Counter({(run, place): length for run, (members, length) in enumerate(runs) for place in members})
 
@@ -222,14 +229,14 @@ def test_each_run_gets_its_length_of_records_of_each_of_its_values(
 def test_runs_of_a_large_table_are_found() -> None:
     counts = [120_000, 90_000, 0, 70_001, 50_000, 9, 1]
     groups = in_tranches(counts, 2, 3)
-    assert groups.number == sum(counts) // 2
+    assert groups.group_count == sum(counts) // 2
     assert len(groups.lengths) < 512 * len(counts)
     check_runs(groups, counts)
 
 
 def test_an_empty_batch_has_no_runs() -> None:
     groups = in_tranches([3, 3, 2], 2, 0)
-    assert len(groups.run_of(np.array([], dtype=np.uint8), np.array([], dtype=np.uint64))) == 0
+    assert len(groups.find_runs(np.array([], dtype=np.uint8), np.array([], dtype=np.uint64))) == 0
 
 
 # -------------------------------------------------------------------------------------------------------- fullest first
@@ -309,7 +316,7 @@ def test_tranches_get_even_shares_that_fill_their_groups(table: tuple[list[int],
     counts, group_size = table
     groups = sum(counts) // group_size
     tranches = min(tranches, groups)
-    shares = group_creation._cut(np.array(counts), groups, tranches)
+    shares = group_creation._cut_into_tranches(np.array(counts), groups, tranches)
     sizes = [len(range(number, groups, tranches)) for number in range(tranches)]
     assert shares.sum(axis=0).tolist() == counts
     assert (shares >= 0).all()
@@ -343,14 +350,14 @@ def test_values_of_mixed_groups_meet_about_as_often_as_their_shares_say() -> Non
 
 
 def test_the_orders_are_permutations_of_all_values() -> None:
-    orders = shuffle_orders(keyed_draws(0).stream("orders").words(0, 70), 7)
+    orders = shuffle_orders(keyed_draws(0).get_stream("orders").draw_bits(0, 70), 7)
     assert orders.shape == (10, 7)
     assert (np.sort(orders, axis=1) == np.arange(7)).all()
     assert len(set(map(tuple, orders.tolist()))) > 1
 
 
-@pytest.mark.parametrize("kind", Creation)
-def test_groups_follow_from_the_key_and_the_purpose(kind: Creation) -> None:
+@pytest.mark.parametrize("kind", GroupCreation)
+def test_groups_follow_from_the_key_and_the_purpose(kind: GroupCreation) -> None:
     """Of two columns with the same counts the groups are independent, unless nothing in them is random."""
     counts = [40, 40, 30, 30, 20, 20, 10, 10]
 
@@ -358,8 +365,8 @@ def test_groups_follow_from_the_key_and_the_purpose(kind: Creation) -> None:
         return runs_of(create_groups(counts, 3, kind, keyed_draws(key), purpose))
 
     assert made(1, "decoys/0") == made(1, "decoys/0")
-    assert (made(1, "decoys/0") == made(1, "decoys/1")) == (kind is Creation.ANATOMY)
-    assert (made(1, "decoys/0") == made(2, "decoys/0")) == (kind is Creation.ANATOMY)
+    assert (made(1, "decoys/0") == made(1, "decoys/1")) == (kind is GroupCreation.ANATOMY)
+    assert (made(1, "decoys/0") == made(2, "decoys/0")) == (kind is GroupCreation.ANATOMY)
 
 
 # ---------------------------------------------------------------------------------------------- laws from what is shown
@@ -378,39 +385,39 @@ def test_published_counts_that_are_capped_can_be_grouped(table: tuple[list[int],
     assert np.array_equal(capped, shown) == (group_size * shown.max() <= total)
 
 
-@pytest.mark.parametrize("kind", Creation)
+@pytest.mark.parametrize("kind", GroupCreation)
 @given(table=tables(100))
-def test_the_recomputed_law_is_that_of_groups(kind: Creation, table: tuple[list[int], int]) -> None:
+def test_the_recomputed_law_is_that_of_groups(kind: GroupCreation, table: tuple[list[int], int]) -> None:
     counts, group_size = table
-    law, held = group_law(np.array(counts), group_size, kind), np.array(counts, dtype=np.float64)
-    chances = law.mean(np.eye(len(counts))).T
+    law, held = recompute_distribution(np.array(counts), group_size, kind), np.array(counts, dtype=np.float64)
+    chances = law.average(np.eye(len(counts))).T
     present = held > 0
     assert chances.sum(axis=1) == pytest.approx(np.ones(len(counts)))
-    assert law.shown(held) == pytest.approx(held)
+    assert law.expect_published(held) == pytest.approx(held)
     assert chances[present][:, ~present].sum() == 0
     assert (np.diagonal(chances)[present] <= 1 / group_size + 1e-12).all()
     numbers = np.arange(len(counts)) ** 2.0
-    if all(law.tells(each) for each in np.eye(len(counts))):
+    if all(law.is_estimable(each) for each in np.eye(len(counts))):
         scale = float(np.abs(law.solve(np.eye(len(counts)))).max())
-        assert law.mean(law.solve(numbers)) == pytest.approx(numbers, abs=1e-9 * scale * numbers.max())
+        assert law.average(law.solve(numbers)) == pytest.approx(numbers, abs=1e-9 * scale * numbers.max())
 
 
 def test_the_recomputed_law_is_the_same_for_everybody() -> None:
     """What is random in it follows from the published histogram, so two analysts come to the same answer."""
     counts = np.array([40, 40, 30, 30, 20, 20, 10, 10])
-    one = group_law(counts, 3, Creation.ANATOMY_RANDOM).mean(np.eye(8))
-    group_law.__globals__["_group_law"].cache_clear()
-    again = group_law(counts.astype(np.int32), 3, Creation.ANATOMY_RANDOM).mean(np.eye(8))
+    one = recompute_distribution(counts, 3, GroupCreation.ANATOMY_RANDOM).average(np.eye(8))
+    recompute_distribution.__globals__["_recompute_distribution"].cache_clear()
+    again = recompute_distribution(counts.astype(np.int32), 3, GroupCreation.ANATOMY_RANDOM).average(np.eye(8))
     assert np.array_equal(one, again)
 
 
 def test_the_even_law_undoes_itself_where_all_shares_are_alike() -> None:
-    law = EvenLaw(np.full(10, 0.1), 4)
+    law = EvenDistribution(np.full(10, 0.1), 4)
     numbers = np.arange(10.0)
-    assert law.mean(np.ones(10)) == pytest.approx(np.ones(10))
-    assert law.mean(law.solve(numbers)) == pytest.approx(numbers)
-    assert law.shown(np.full(10, 7.0)) == pytest.approx(np.full(10, 7.0))
-    assert law.is_told.all()
+    assert law.average(np.ones(10)) == pytest.approx(np.ones(10))
+    assert law.average(law.solve(numbers)) == pytest.approx(numbers)
+    assert law.expect_published(np.full(10, 7.0)) == pytest.approx(np.full(10, 7.0))
+    assert law.is_countable.all()
 
 
 @given(table=tables(300))
@@ -419,25 +426,25 @@ def test_the_fitted_law_is_one_of_groups_in_which_values_meet_by_their_frequenci
 ) -> None:
     counts, group_size = table
     held = np.array(counts, dtype=np.float64)
-    law, every = FittedLaw(held / held.sum(), group_size), np.eye(len(counts))
-    assert law.tells(every) == (group_size * max(counts) < sum(counts))
-    if not law.tells(every):
+    law, every = FittedDistribution(held / held.sum(), group_size), np.eye(len(counts))
+    assert law.is_estimable(every) == (group_size * max(counts) < sum(counts))
+    if not law.is_estimable(every):
         return
-    chances = law.mean(every).T
+    chances = law.average(every).T
     assert chances.sum(axis=1) == pytest.approx(np.ones(len(counts)))
     assert np.diagonal(chances) == pytest.approx(np.full(len(counts), 1 / group_size))
-    assert law.shown(held) == pytest.approx(held, abs=1e-6)
+    assert law.expect_published(held) == pytest.approx(held, abs=1e-6)
     meeting = held[:, None] * chances
     assert meeting == pytest.approx(meeting.T, abs=1e-6)  # reversible
     numbers = np.arange(len(counts)) ** 2.0
     scale = float(np.abs(law.solve(every)).max())
-    assert law.mean(law.solve(numbers)) == pytest.approx(numbers, abs=1e-9 * scale * numbers.max())
+    assert law.average(law.solve(numbers)) == pytest.approx(numbers, abs=1e-9 * scale * numbers.max())
     assert law.solve(np.ones(len(counts))) == pytest.approx(np.ones(len(counts)), abs=1e-9 * scale)
 
 
 def test_the_fitted_law_is_the_even_one_where_all_others_are_alike() -> None:
     shares = np.array([0.2, *[0.8 / 16] * 16])
-    fitted, even = FittedLaw(shares, 3), EvenLaw(shares, 3)
+    fitted, even = FittedDistribution(shares, 3), EvenDistribution(shares, 3)
     wanted = np.eye(17)[0]
     assert fitted.solve(wanted) == pytest.approx(even.solve(wanted))
 
@@ -446,10 +453,10 @@ def test_the_fitted_law_is_the_even_one_where_all_others_are_alike() -> None:
 def test_the_even_law_is_stationary_and_says_nothing_of_a_value_in_every_group(table: tuple[list[int], int]) -> None:
     counts, group_size = table
     held = np.array(counts, dtype=np.float64)
-    law = EvenLaw(held / held.sum(), group_size)
+    law = EvenDistribution(held / held.sum(), group_size)
     in_all = held * group_size == held.sum()
-    assert law.is_told.tolist() == (~in_all).tolist()
-    assert law.mean(np.ones(len(counts))) == pytest.approx(np.ones(len(counts)))
+    assert law.is_countable.tolist() == (~in_all).tolist()
+    assert law.average(np.ones(len(counts))) == pytest.approx(np.ones(len(counts)))
     # A single value's number is what the closed form says: phi R + (y - phi R) / d.
     for place in np.flatnonzero(~in_all):
         weights = law.solve(np.eye(len(counts))[place])

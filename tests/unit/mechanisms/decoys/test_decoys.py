@@ -20,9 +20,9 @@ from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, S
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._decoys import Design
 from sfumato.mechanisms._decoys.decoy_estimators import describe_shrunk_gain
-from sfumato.mechanisms._decoys.decoy_options import Options, Rare
-from sfumato.mechanisms._decoys.leak_matrix import Creation
-from sfumato.mechanisms._decoys.likelihood_ratios import likelihood_ratio
+from sfumato.mechanisms._decoys.decoy_options import Options, RareTreatment
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation
+from sfumato.mechanisms._decoys.likelihood_ratios import compute_likelihood_ratio
 from statistical.support import keyed_draws
 
 DISEASES, DRUGS = ("cold", "flu", "gout", "HIV"), ("pill", "salve", "tea")
@@ -44,7 +44,7 @@ def test_each_column_has_the_groups_of_its_own_counts() -> None:
     assert [column.values for column in plan.columns] == [DISEASES, DRUGS]
     assert [list(column.counts) for column in plan.columns] == [[36, 32, 26, 6], [38, 33, 29]]
     assert [column.groups.counts.tolist() for column in plan.columns] == [[36, 32, 26, 6], [38, 33, 29]]
-    assert [column.groups.number for column in plan.columns] == [50, 50]
+    assert [column.groups.group_count for column in plan.columns] == [50, 50]
 
 
 def test_columns_that_do_not_have_the_combinations_of_the_domain_are_an_error_of_ours() -> None:
@@ -60,7 +60,7 @@ def test_every_column_must_let_groups_be_made() -> None:
         InfeasibleError, match=r"^one value is held by 30 of 33 records, and with groups of 2"
     ) as caught:
         _decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
-    assert caught.value.with_values.startswith("'pill' is held by 30 of 33 records, ")
+    assert caught.value.sentence_with_values.startswith("'pill' is held by 30 of 33 records, ")
 
 
 def test_records_show_a_value_of_their_group_in_each_column() -> None:
@@ -70,21 +70,23 @@ def test_records_show_a_value_of_their_group_in_each_column() -> None:
     assert [np.bincount(each).tolist() for each in held] == [[36, 32, 26, 6], [38, 33, 29]]
     slots = np.stack(
         [
-            Slots(draws.for_column(str(number)), _decoys.NAME, column.counts)(each, np.zeros(plan.sizes[number], int))
+            Slots(draws.narrow_to_column(str(number)), _decoys.NAME, column.counts)(
+                each, np.zeros(plan.sizes[number], int)
+            )
             for number, (column, each) in enumerate(zip(plan.columns, held, strict=True))
         ]
     )
-    values = _decoys.replace(plan, codes, slots, draws, 0).values
+    values = _decoys.perturb(plan, codes, slots, draws, 0).values
     assert values is not None
     for column, mine, own, shown in zip(
         plan.columns, held, slots, _decoys.split_codes(values, plan.sizes), strict=True
     ):
         groups = column.groups
-        runs = groups.run_of(mine, own)
+        runs = groups.find_runs(mine, own)
         for run, value in zip(runs.tolist(), shown.tolist(), strict=True):
             assert value in groups.members[run, : groups.sizes[run]]
         assert (shown != mine).any()
-    batches = [_decoys.replace(plan, codes[part], slots[:, part], draws, part.start).values for part in _parts(100, 7)]
+    batches = [_decoys.perturb(plan, codes[part], slots[:, part], draws, part.start).values for part in _parts(100, 7)]
     assert np.array_equal(np.concatenate(batches), values)
 
 
@@ -100,7 +102,7 @@ def test_codes_of_columns_are_those_of_the_combination(sizes: list[int]) -> None
 
 
 def test_the_design_of_several_columns_comes_back_from_json() -> None:
-    design = _decoys.design(two_columns(options=Options(Creation.ANATOMY_RANDOM)))
+    design = _decoys.make_design(two_columns(options=Options(GroupCreation.ANATOMY_RANDOM)))
     assert design.domain == tuple((disease, drug) for disease in DISEASES for drug in DRUGS)
     written = json.loads(json.dumps(design.to_json()))
     assert written == {"domains": [list(DISEASES), list(DRUGS)], "group_size": 2, "groups": "anatomy-random"}
@@ -120,7 +122,7 @@ def test_the_design_of_several_columns_comes_back_from_json() -> None:
     ids=str,
 )
 def test_a_design_of_several_columns_that_no_plan_made_is_refused(change: dict[str, Any]) -> None:
-    written = _decoys.design(two_columns()).to_json() | change
+    written = _decoys.make_design(two_columns()).to_json() | change
     with pytest.raises(ReleaseFormatError):
         _decoys.read_design(written, ["string", "string"])
 
@@ -128,7 +130,7 @@ def test_a_design_of_several_columns_that_no_plan_made_is_refused(change: dict[s
 @pytest.mark.parametrize("types", [["string"], ["string"] * 3])
 def test_a_design_needs_a_type_for_each_column(types: list[str]) -> None:
     with pytest.raises(ValueError, match="zip"):
-        _decoys.read_design(_decoys.design(two_columns()).to_json(), types)
+        _decoys.read_design(_decoys.make_design(two_columns()).to_json(), types)
 
 
 def test_a_design_with_too_many_combinations_is_refused() -> None:
@@ -157,7 +159,7 @@ def test_variances_of_combinations_are_not_predicted() -> None:
 # ---------------------------------------------------------------------------------------------------------- rare values
 
 
-def merged(counts: Sequence[int], group_size: int, limit: str, rare: Rare = Rare.MERGE) -> list[int]:
+def merged(counts: Sequence[int], group_size: int, limit: str, rare: RareTreatment = RareTreatment.MERGE) -> list[int]:
     """The places that are merged, in order."""
     values = [f"value {place}" for place in range(len(counts))]
     options = Options(ratio_limit=limit, rare=rare)
@@ -196,7 +198,7 @@ def test_what_is_left_is_not_above_the_limit_unless_everything_is_merged(
     assert not places or together >= least
     for count in (*kept, together):
         if count and group_size * count <= total:
-            assert likelihood_ratio(count, total, group_size) <= limit
+            assert compute_likelihood_ratio(count, total, group_size) <= limit
     if places:
         assert all(counts[place] or place in places for place in range(len(counts)))
         # Without the most frequent of them the others would still be too rare, or that one is.
@@ -206,12 +208,12 @@ def test_what_is_left_is_not_above_the_limit_unless_everything_is_merged(
 
 def test_no_label_is_that_of_a_value_and_suppressed_values_have_none() -> None:
     values, counts = ("(rare)", "(rare)_", "c", "d"), (50, 45, 3, 2)
-    options = Options(ratio_limit=40, rare=Rare.MERGE)
+    options = Options(ratio_limit=40, rare=RareTreatment.MERGE)
     assert (
         _decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), options)["a"].label
         == "(rare)__"
     )
-    blank = Options(ratio_limit=40, rare=Rare.SUPPRESS)
+    blank = Options(ratio_limit=40, rare=RareTreatment.SUPPRESS)
     assert (
         _decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), blank)["a"].label
         is None
@@ -228,8 +230,8 @@ def test_a_limit_that_says_nothing_is_refused(limit: Any) -> None:
         Options(ratio_limit=limit)
 
 
-@pytest.mark.parametrize("rare", [Rare.MERGE, Rare.SUPPRESS])
-def test_rare_values_need_a_limit(rare: Rare) -> None:
+@pytest.mark.parametrize("rare", [RareTreatment.MERGE, RareTreatment.SUPPRESS])
+def test_rare_values_need_a_limit(rare: RareTreatment) -> None:
     with pytest.raises(SpecError, match="--ratio-limit"):
         Options(rare=rare)
 
@@ -266,8 +268,8 @@ def test_values_above_the_limit_are_named_and_else_nothing_is_said_of_them() -> 
 
 
 def test_groups_of_the_literature_are_advised_against() -> None:
-    assert any("not for publishing" in each for each in remarks((4, 3, 3), Options(Creation.ANATOMY)))
-    assert not any("not for publishing" in each for each in remarks((4, 3, 3), Options(Creation.ANATOMY_RANDOM)))
+    assert any("not for publishing" in each for each in remarks((4, 3, 3), Options(GroupCreation.ANATOMY)))
+    assert not any("not for publishing" in each for each in remarks((4, 3, 3), Options(GroupCreation.ANATOMY_RANDOM)))
 
 
 def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its_bias() -> None:
@@ -283,15 +285,17 @@ def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its
 def test_shrinking_is_proposed_for_one_column() -> None:
     assert any("query --method shrunk" in each for each in remarks((40, 30, 28, 2)))
     assert not any("shrunk" in str(each) for each in _decoys.list_remarks(two_columns()))
-    proposal = _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, Creation.MIXED))
+    proposal = _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, GroupCreation.MIXED))
     assert proposal is not None
     assert "it is biased" in proposal
-    assert _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES, DRUGS), 2, Creation.MIXED)) is None
+    assert (
+        _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES, DRUGS), 2, GroupCreation.MIXED)) is None
+    )
 
 
 def test_the_methods_begin_with_what_the_groups_need() -> None:
     few, many = (("a", "b", "c"),), (tuple(map(str, range(101))),)
     for domains, mixed in ((few, "inverse"), (many, "fitted")):
-        defaults = [_decoys.choose_estimator(Design(domains, 2, creation)) for creation in Creation]
+        defaults = [_decoys.choose_estimator(Design(domains, 2, creation)) for creation in GroupCreation]
         assert defaults == [mixed, "inverse", "inverse"]
     assert list(_decoys.MECHANISM.estimators) == ["fitted", "closed", "inverse", "shrunk", "paper"]

@@ -16,7 +16,7 @@ from selection import examples
 from sfumato._records.tally import Tally
 from sfumato.mechanisms._decoys import Design
 from sfumato.mechanisms._decoys.decoy_estimators import METHODS
-from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._decoys.leak_matrix import GroupCreation
 from sfumato.mechanisms._decoys.splu_iteration import run_iteration
 
 Record = tuple[int, ...]
@@ -65,7 +65,7 @@ def test_many_tables_are_iterated_as_each_by_the_printed_formulas(
 
 SIZES = (3, 4)
 GROUP_SIZE = 6  # the iteration stops soon
-DESIGN = Design(((0, 1, 2), (0, 1, 2, 3)), GROUP_SIZE, Creation.MIXED)
+DESIGN = Design(((0, 1, 2), (0, 1, 2, 3)), GROUP_SIZE, GroupCreation.MIXED)
 
 
 def _records(seed: int) -> list[Record]:
@@ -94,7 +94,7 @@ def test_a_question_about_several_columns_is_iterated_over_all_of_them() -> None
     lines = [[(selected and other != last, one, other) for selected, one, other in _records(1)] for last in (9, 1, 2)]
     whole = _tally(lines[0])
     selected = [_tally([record for record in line if record[0]]).counts[0] for line in lines]
-    tally = Tally.of_symbols(np.array(selected)).beside(whole, None)
+    tally = Tally.of_symbols(np.array(selected)).attach_context(whole, None)
     wanted: list[npt.NDArray[np.int64]] = [np.array(places) for places in ([5], [0, 10], [8, 9, 10, 11], [1, 5, 9])]
     found = METHODS["paper"].count(DESIGN, tally, [*wanted, np.arange(12), np.arange(0)])
     for number, line in enumerate(lines):

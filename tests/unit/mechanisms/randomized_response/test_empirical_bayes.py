@@ -90,7 +90,7 @@ def _tally(name: str, shown: Sequence[int], whole: Sequence[int]) -> Tally:
     members = 1 if name == "uniform" else 2
     counts, everything = np.array(shown), np.array(shown) + np.array(whole)
     rows, total = (max(math.ceil(each.sum() / members), int(each.max())) for each in (counts, everything))
-    return Tally.of_one(counts, rows).beside(Tally.of_one(everything, max(rows, total)), None)
+    return Tally.of_one(counts, rows).attach_context(Tally.of_one(everything, max(rows, total)), None)
 
 
 @either
@@ -173,7 +173,7 @@ def test_a_shrunk_count_is_the_same_by_every_path(release: Release) -> None:
     for query, each in zip(queries[:3], many, strict=False):
         one = release.count(query.values[0], where=query.sql, method="shrunk")  # type: ignore[index]
         assert one.value == pytest.approx(each.value, abs=1e-9)
-    values = [answer.only().value for answer in asked if not isinstance(answer, Exception)]
+    values = [answer.get_estimate().value for answer in asked if not isinstance(answer, Exception)]
     assert values == pytest.approx(many.value[:4].tolist(), abs=1e-9)
 
 
@@ -185,8 +185,8 @@ def test_an_answer_says_that_it_is_shrunk_and_whose_interval_it_has(release: Rel
     assert shrunk.interval() == closed.interval()
     digits = 1 if "." in str(closed) else 0
     assert str(shrunk) == f"{shrunk.value:.{digits}f} beside {closed}"
-    tenth = shrunk.scaled(0.1, 3.0)
-    assert tenth.interval() == pytest.approx(closed.scaled(0.1, 3.0).interval())
+    tenth = shrunk.scale(0.1, 3.0)
+    assert tenth.interval() == pytest.approx(closed.scale(0.1, 3.0).interval())
     assert tenth.value == pytest.approx(0.1 * shrunk.value + 3)
 
 

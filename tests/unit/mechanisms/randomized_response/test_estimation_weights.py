@@ -20,16 +20,16 @@ from enumeration import Law, Shown, whole_law
 from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._records.tally import Tally
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, SetWeights, Weighing
+from sfumato.mechanisms._randomized_response.estimation_weights import OperatorWeights, SetWeights, Weighing
 from sfumato.mechanisms._randomized_response.fine_grain import Design as FineGrainDesign
 from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import Direction
 from sfumato.mechanisms._randomized_response.small_domain import Merge
 from sfumato.mechanisms._randomized_response.small_domain import Options as SmallDomainOptions
-from sfumato.mechanisms.estimator import Method, Piece, Weights
+from sfumato.mechanisms.estimator import Method, SumPiece, Weights
 from sfumato.mechanisms.mechanism import AnyMechanism
 from single import Single, counted
 
@@ -65,32 +65,32 @@ class Release:
             made: Weighing = self.design.weighing
             return made
         if self.name != "subset":
-            return CoinWeights(self.design.operator)
+            return OperatorWeights(self.design.operator)
         hold, other = float(self.design.hold_probability), float(self.design.other_probability)
         return SetWeights(len(self.law), self.design.subset_size, hold, other)
 
     def weights(self, theta: Floats) -> Weights:
         """What each record adds, as the method says."""
-        assert self.method.weights is not None
-        return self.method.weights(self.design, theta)
+        assert self.method.compute_weights is not None
+        return self.method.compute_weights(self.design, theta)
 
     def variance(self, theta: Floats) -> Weights:
         """What each record adds to the unbiased estimate of the variance."""
-        return self.weighing.unbiased(self.weighing.spread(theta))
+        return self.weighing.weigh_scores(self.weighing.compute_variances(theta))
 
     def least_variance(self, theta: Floats) -> Weights:
         """What each record adds to the variance at least."""
-        least, _ = self.weighing.range(self.weighing.spread(theta))
+        least, _ = self.weighing.bound_scores(self.weighing.compute_variances(theta))
         return least
 
-    def total(self, pieces: Sequence[Piece]) -> Single:
+    def total(self, pieces: Sequence[SumPiece]) -> Single:
         assert self.method.total is not None
         return Single.of(self.method.total(self.design, pieces))
 
     def tally(self, shown: Sequence[Shown], factors: Sequence[float]) -> Tally:
         """What is counted of records that show this, each with its factor; symbol by symbol, or member by member."""
         observation = self.mechanism.make_encoding(self.design)
-        if not isinstance(observation, Values):
+        if not isinstance(observation, ValueEncoding):
             counts = np.zeros(len(self.law))
             for members, factor in zip(shown, factors, strict=True):
                 counts[list(members)] += factor  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def _planned(words: str, name: str, counts: tuple[int, ...], spec: Any, options:
     mechanism = REGISTRY[name]
     histogram = Histogram(tuple(range(len(counts))), counts)
     plan = mechanism.plan(histogram, spec, options or mechanism.options(), DRAWS)
-    return Release(words, name, mechanism.design(plan), whole_law(mechanism, plan, counts))
+    return Release(words, name, mechanism.make_design(plan), whole_law(mechanism, plan, counts))
 
 
 def _bound(amplification: int | str) -> BreachBound:
@@ -171,13 +171,13 @@ class Question:
     def truth(self) -> float:
         return sum(factor * float(self.thetas[piece][value]) for value, factor, piece in self.records)
 
-    def pieces(self, release: Release, shown: Sequence[Shown], *, is_positive: bool = False) -> list[Piece]:
+    def pieces(self, release: Release, shown: Sequence[Shown], *, is_positive: bool = False) -> list[SumPiece]:
         found = []
         for number, theta in enumerate(self.thetas):
             mine = [place for place, record in enumerate(self.records) if record[2] == number]
             seen, factors = [shown[place] for place in mine], [self.records[place][1] for place in mine]
             first, second = (release.tally(seen, [factor**power for factor in factors]) for power in (1, 2))
-            found.append(Piece(theta, first, second, is_positive))
+            found.append(SumPiece(theta, first, second, is_positive))
         return found
 
     def publications(self, release: Release) -> Iterator[tuple[float, tuple[Shown, ...]]]:
@@ -199,7 +199,7 @@ def questions(draw: st.DrawFn, release: Release, factors: st.SearchStrategy[floa
 
 
 def _added(weights: Sequence[Weights], tallies: Sequence[Tally]) -> float:
-    return sum(each.of(tally) for each, tally in zip(weights, tallies, strict=True))
+    return sum(each.sum_tally(tally) for each, tally in zip(weights, tallies, strict=True))
 
 
 @EVERY
@@ -214,7 +214,7 @@ def test_a_total_is_right_on_average_and_varies_as_much_as_it_says_on_average(
     for chance, shown in question.publications(release):
         pieces = question.pieces(release, shown)
         found = release.total(pieces)
-        unbiased = _added(variances, [piece.second for piece in pieces])
+        unbiased = _added(variances, [piece.squared_tally for piece in pieces])
         assert found.base is not None
         assert found.base >= unbiased
         mean, square = mean + chance * found.value, square + chance * (found.value - question.truth) ** 2
@@ -233,8 +233,8 @@ def test_what_a_variance_is_at_least_it_is_whatever_the_records_hold(release: Re
         theta = question.thetas[piece]
         weights, least = release.weights(theta), release.least_variance(theta)
         alone = [(float(chance), release.tally([shown], [1.0])) for shown, chance in release.law[value].items()]
-        second = sum(chance * weights.of(tally) ** 2 for chance, tally in alone)
-        expected = sum(chance * least.of(tally) for chance, tally in alone)
+        second = sum(chance * weights.sum_tally(tally) ** 2 for chance, tally in alone)
+        expected = sum(chance * least.sum_tally(tally) for chance, tally in alone)
         assert factor**2 * expected <= factor**2 * (second - theta[value] ** 2) + 1e-8
 
 
@@ -257,7 +257,7 @@ def test_a_total_of_positive_factors_lies_within_its_certain_bounds(release: Rel
 def test_bounds_are_infinite_where_a_factor_may_be_negative(release: Release) -> None:
     shown = [next(iter(release.law[0]))]
     first, second = (release.tally(shown, [factor]) for factor in (-2.0, 4.0))
-    found = release.total([Piece(np.arange(len(release.law)) * 1.0, first, second)])
+    found = release.total([SumPiece(np.arange(len(release.law)) * 1.0, first, second)])
     assert (found.least, found.most) == (-math.inf, math.inf)
     low, high = found.estimate().interval()
     assert low < found.value < high
@@ -281,7 +281,7 @@ def test_a_constant_theta_is_the_sum_of_the_factors_without_error(release: Relea
     for _, shown in question.publications(release):
         factors = [factor for _, factor, _ in question.records]
         first, second = (release.tally(shown, [factor**power for factor in factors]) for power in (1, 2))
-        found = release.total([Piece(theta, first, second)])
+        found = release.total([SumPiece(theta, first, second)])
         assert found.value == pytest.approx(constant * sum(factors), abs=1e-9)
         assert found.base == 0
 
@@ -305,7 +305,7 @@ def test_a_total_of_zeros_and_ones_is_the_count(release: Release, data: st.DataO
     theta[wanted] = 1
     weighted = release.tally(seen, [1.0] * len(seen))
     tally = Tally(weighted.counts.astype(np.int64), np.array([len(seen)]))
-    total = release.total([Piece(theta, tally, tally)])
+    total = release.total([SumPiece(theta, tally, tally)])
     (count,) = counted(release.method, release.design, tally, wanted.tolist())
     assert total.value == pytest.approx(count.value, abs=1e-9)
     assert total.least == pytest.approx(count.least)
@@ -331,7 +331,7 @@ def test_the_weights_of_one_value_are_those_that_are_published(release: Release)
         theta[value] = 1
         weights = release.weights(theta)
         for shown in symbols:
-            assert weights.of(release.tally([shown], [1.0])) == pytest.approx(_published(written, value, shown))
+            assert weights.sum_tally(release.tally([shown], [1.0])) == pytest.approx(_published(written, value, shown))
 
 
 def _published(written: Any, value: int, shown: Shown) -> float:
@@ -350,12 +350,12 @@ def _published(written: Any, value: int, shown: Shown) -> float:
 def test_many_thetas_at_once_are_as_one_by_one(release: Release) -> None:
     chance = np.random.default_rng(11)
     thetas = chance.normal(size=(5, len(release.law)))
-    spread = release.weighing.spread
+    spread = release.weighing.compute_variances
     assert spread(thetas) == pytest.approx(np.array([spread(theta) for theta in thetas]))
-    for asked in (release.weights, release.weighing.weights, release.variance, release.least_variance):
+    for asked in (release.weights, release.weighing.weigh_values, release.variance, release.least_variance):
         together, alone = asked(thetas), [asked(theta) for theta in thetas]
-        assert together.shown == pytest.approx(np.array([each.shown for each in alone]))
-        assert together.always == pytest.approx(np.array([each.always for each in alone]))
+        assert together.entry_weights == pytest.approx(np.array([each.entry_weights for each in alone]))
+        assert together.constant == pytest.approx(np.array([each.constant for each in alone]))
 
 
 def test_methods_that_know_no_error_give_no_totals() -> None:

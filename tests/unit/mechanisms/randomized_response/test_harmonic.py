@@ -55,14 +55,14 @@ def _transition(design: harmonic.Design) -> list[list[Fraction]]:
 
 def test_the_coin_is_the_largest_and_every_bound_is_tight() -> None:
     """1 / (1 + 1/2 + 1/5 + 1/10) = 5/9; the swaps are 5/18, 1/9 and 1/18."""
-    made = _plan(_limits("3", "6", "11")).published
+    made = _plan(_limits("3", "6", "11")).design
     assert (made.retention, made.swaps) == (Fraction(5, 9), (Fraction(5, 18), Fraction(1, 9), Fraction(1, 18)))
     for swap, amplification in zip(made.swaps, (3, 6, 11), strict=True):
         assert made.retention + swap == amplification * swap
 
 
 def test_a_value_without_a_bound_is_never_drawn() -> None:
-    made = _plan(_limits("-", "4", "-")).published
+    made = _plan(_limits("-", "4", "-")).design
     assert (made.retention, made.swaps) == (Fraction(3, 4), (0, Fraction(1, 4), 0))
 
 
@@ -71,8 +71,8 @@ def test_a_value_without_a_bound_is_never_drawn() -> None:
 def test_no_prior_lets_a_belief_rise_above_its_posterior(limits: list[BreachBound | None]) -> None:
     """By all pairs and all that can be shown; bounds that are too fine to draw with are rounded towards privacy."""
     plan = _plan(limits)
-    assert plan.words <= LARGEST_BOUND
-    transition = _transition(plan.published)
+    assert plan.outcome_count <= LARGEST_BOUND
+    transition = _transition(plan.design)
     assert all(sum(row) == 1 for row in transition)
     for one, other in permutations(range(len(limits)), 2):
         bound = limits[one]
@@ -84,7 +84,7 @@ def test_no_prior_lets_a_belief_rise_above_its_posterior(limits: list[BreachBoun
 @settings(max_examples=examples(50))
 @given(several_limits)
 def test_the_law_of_the_audit_finds_the_largest_rise_by_enumeration(limits: list[BreachBound | None]) -> None:
-    made = _plan(limits).published
+    made = _plan(limits).design
     audited, transition = law.read_distribution(made.to_json()), _transition(made)
     for one in range(len(limits)):
         pairs = [
@@ -95,7 +95,7 @@ def test_the_law_of_the_audit_finds_the_largest_rise_by_enumeration(limits: list
             if true
         ]
         worst = max((true / false for true, false in pairs if false), default=Fraction(0))
-        assert audited.rise(one) == (None if any(not false for _, false in pairs) else worst)
+        assert audited.compute_rise(one) == (None if any(not false for _, false in pairs) else worst)
 
 
 @settings(max_examples=examples(50))
@@ -105,12 +105,12 @@ def test_the_law_of_the_audit_has_the_posteriors_of_bayes_rule(
 ) -> None:
     size = len(limits)
     counts = data.draw(st.lists(st.integers(0, 9), min_size=size, max_size=size).filter(any))
-    made = _plan(limits).published
+    made = _plan(limits).design
     transition = _transition(made)
     joint = [[counts[true] * chance for chance in row] for true, row in enumerate(transition)]
     shown = [sum(column) for column in zip(*joint, strict=True)]
     expected = [max(each / total for each, total in zip(row, shown, strict=True) if total) for row in joint]
-    assert law.read_distribution(made.to_json()).posteriors(counts) == expected
+    assert law.read_distribution(made.to_json()).compute_posteriors(counts) == expected
 
 
 @settings(max_examples=examples(30))
@@ -120,19 +120,19 @@ def test_no_operator_with_one_coin_keeps_more(limits: list[BreachBound]) -> None
     gains = [float(each.amplification - 1) for each in limits]
     demands = np.hstack([np.ones((len(gains), 1)), -np.diag(gains)])
     found = linprog([-1, *[0] * len(gains)], demands, np.zeros(len(gains)), [[1] * (len(gains) + 1)], [1])
-    assert float(_plan(limits).published.retention) == pytest.approx(found.x[0], rel=1e-7)
+    assert float(_plan(limits).design.retention) == pytest.approx(found.x[0], rel=1e-7)
 
 
 def test_equal_bounds_are_uniform_perturbation() -> None:
     histogram, bound = Histogram.of(range(7), [1] * 7), BreachBound("1/10", "1/3")
     made = harmonic.plan(histogram, BreachBoundPerValue(dict.fromkeys(range(7), bound)), harmonic.Options(), DRAWS)
-    theirs = uniform.design(uniform.plan(histogram, bound, uniform.NoOptions(), DRAWS))
-    assert (made.published.retention, set(made.published.swaps)) == (theirs.retention, {theirs.swap_probability})
+    theirs = uniform.make_design(uniform.plan(histogram, bound, uniform.NoOptions(), DRAWS))
+    assert (made.design.retention, set(made.design.swaps)) == (theirs.retention, {theirs.swap_probability})
 
 
 def test_the_design_of_bounds_from_a_file_follows_no_count() -> None:
     limits = _limits("3", "6", "-")
-    assert _plan(limits, [1, 0, 0]).published == _plan(limits, [5, 7, 900]).published
+    assert _plan(limits, [1, 0, 0]).design == _plan(limits, [5, 7, 900]).design
 
 
 def test_rounding_costs_next_to_nothing() -> None:
@@ -140,8 +140,8 @@ def test_rounding_costs_next_to_nothing() -> None:
     limits = _limits("1000003/7", "1000033/11", "1000037/13", "999983/17", "3")
     exact = 1 / (1 + sum(1 / (each.amplification - 1) for each in limits if each))
     plan = _plan(limits)
-    assert plan.keep_words == harmonic.MOST_KEPT
-    assert 0 <= exact - plan.published.retention < Fraction(1, 10**11)
+    assert plan.keep_outcomes == harmonic.MOST_KEEP_OUTCOMES
+    assert 0 <= exact - plan.design.retention < Fraction(1, 10**11)
 
 
 def test_bounds_that_let_nothing_be_kept_are_refused() -> None:
@@ -170,19 +170,19 @@ def test_hundreds_of_values_are_drawn_from_exactly() -> None:
     """Each value owns its outcomes: the first and the last of each are its own."""
     counts = [100_000 // rank for rank in range(1, 901)]
     histogram = Histogram.of(range(900), counts)
-    plan = harmonic.plan(histogram, Tolerance(5).resolved(histogram), harmonic.Options(), DRAWS)
-    assert plan.words <= LARGEST_BOUND
-    ends = np.cumsum([plan.keep_words, *plan.swap_words])
-    assert plan.ends.tolist() == ends[1:].tolist()
+    plan = harmonic.plan(histogram, Tolerance(5).resolve(histogram), harmonic.Options(), DRAWS)
+    assert plan.outcome_count <= LARGEST_BOUND
+    ends = np.cumsum([plan.keep_outcomes, *plan.swap_outcomes])
+    assert plan.outcome_ends.tolist() == ends[1:].tolist()
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
 def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> None:
-    limits = [BreachBound.of_odds(Fraction(3)), BreachBound("1/10", "3/10"), None]
+    limits = [BreachBound.from_odds(Fraction(3)), BreachBound("1/10", "3/10"), None]
     of_file, of_shares = (
-        harmonic.state_guarantee(_plan(limits, tolerance=each).published) for each in (None, Fraction(3))
+        harmonic.state_guarantee(_plan(limits, tolerance=each).design) for each in (None, Fraction(3))
     )
     for words in ("'value 0' odds 3 times; 'value 1' 1/10 and 3/10, odds 3.858 times", "not protected: 'value 2'."):
         assert words in of_file
@@ -190,8 +190,8 @@ def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> Non
     assert "it is not promised that a chance does not fall" in of_file
     assert "rounded down to two digits and never finer than ten records" in of_shares
     assert "rounded" not in of_file
-    assert of_file.endswith(harmonic.CLEAR)
-    assert harmonic.CLEAR not in harmonic.state_guarantee(_plan(_limits("3", "6")).published)
+    assert of_file.endswith(harmonic.CERTAINTY_NOTE)
+    assert harmonic.CERTAINTY_NOTE not in harmonic.state_guarantee(_plan(_limits("3", "6")).design)
 
 
 def test_the_holder_is_told_who_is_not_protected_and_that_beliefs_may_fall() -> None:
@@ -199,7 +199,7 @@ def test_the_holder_is_told_who_is_not_protected_and_that_beliefs_may_fall() -> 
     assert codes == ["values-unprotected", "beliefs-may-fall"]
     falling = harmonic.list_remarks(_plan(_limits("3", "6")))[0].sentence
     assert falling.endswith("(--mechanism fine-grain --direction both prevents it).")  # which this one refuses
-    assert harmonic.list_remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CLEAR}")
+    assert harmonic.list_remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CERTAINTY_NOTE}")
     assert harmonic.summarize(_plan(_limits("3", "6"))) == (
         "retention 10/17; odds may rise 3 times for the strictest bound, 6 times for the loosest"
     )

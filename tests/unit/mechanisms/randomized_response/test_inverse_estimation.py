@@ -17,6 +17,7 @@ from selection import examples
 from sfumato._records.tally import Tally
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
     COMPOSITION_STEPS,
+    compute_flat_variance,
     compute_inverse_rows,
     compute_inverse_variances,
     estimate_by_iteration,
@@ -24,7 +25,6 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import (
     estimate_entry_counts,
     estimate_least_squares,
     estimate_shares,
-    flat_variance,
 )
 from sfumato.mechanisms._randomized_response.operators import Cell, Operator
 from single import Single, check_lines, singles
@@ -69,9 +69,9 @@ def _wanted(draw: st.DrawFn, size: int) -> list[int]:
 
 # A value in one, two and three cells; the places of a cell are in no order.
 CELLS = [
-    Cell.flat((0, 1, 2), Fraction(1, 2)),
-    Cell.flat((3, 0), Fraction(3, 5)),
-    Cell.flat((4, 0, 3, 1), Fraction(2, 5)),
+    Cell.from_retention((0, 1, 2), Fraction(1, 2)),
+    Cell.from_retention((3, 0), Fraction(3, 5)),
+    Cell.from_retention((4, 0, 3, 1), Fraction(2, 5)),
 ]
 SHARES = np.array([4 / 10, 7 / 10, 1, 1 / 2, 5 / 10, 1, 1 / 10, 1 / 2, 3 / 10])
 SEVERAL = Operator(CELLS, 5)
@@ -295,7 +295,7 @@ def test_flat_variance_is_that_of_two_binomials(
     wanted, other = retention + values * swap, values * swap
     exact = (truth * wanted * (1 - wanted) + others * other * (1 - other)) / retention**2
     arrays = (np.array([float(each)]) for each in (retention, swap, truth + others))
-    base, slope = flat_variance(*arrays, values)
+    base, slope = compute_flat_variance(*arrays, values)
     assert base[0] + slope[0] * truth == pytest.approx(float(exact), rel=1e-9, abs=1e-9)
 
 
@@ -477,7 +477,7 @@ def test_shares_take_a_negative_count_for_none_and_are_even_where_nothing_is_kno
 @given(st.lists(st.floats(-100, 100), min_size=9, max_size=9))
 def test_shares_of_a_value_sum_to_one(counts: list[float]) -> None:
     shares = estimate_shares(SEVERAL, np.array(counts))
-    assert SEVERAL.by_place(shares) == pytest.approx(np.ones(5))
+    assert SEVERAL.sum_by_place(shares) == pytest.approx(np.ones(5))
 
 
 def test_entry_counts_of_the_expected_tally_are_the_truth() -> None:
@@ -488,4 +488,4 @@ def test_entry_counts_of_the_expected_tally_are_the_truth() -> None:
 
 def test_expected_entries_are_those_of_the_matrix() -> None:
     held = np.array([3.0, 0, 1, 4, 2, 5, 0, 6, 2])
-    assert SEVERAL.expected(held) == pytest.approx(held @ _matrix(SEVERAL))
+    assert SEVERAL.compute_expected_counts(held) == pytest.approx(held @ _matrix(SEVERAL))

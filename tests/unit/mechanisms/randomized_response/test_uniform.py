@@ -48,7 +48,7 @@ def _bound(amplification: str | Fraction) -> BreachBound:
 
 
 def _design(domain_size: int, amplification: str | Fraction) -> uniform.Design:
-    return uniform.design(_plan(domain_size, _bound(amplification)))
+    return uniform.make_design(_plan(domain_size, _bound(amplification)))
 
 
 def _tally(*counts: int) -> Tally:
@@ -69,7 +69,7 @@ def _weights_of_a_value(design: uniform.Design, value: int) -> tuple[float, floa
 
 
 def _amplification(plan: uniform.Plan) -> Fraction:
-    return Fraction(plan.keep_words + plan.swap_words, plan.swap_words)
+    return Fraction(plan.keep_outcomes + plan.swap_outcomes, plan.swap_outcomes)
 
 
 # Planning
@@ -92,7 +92,7 @@ def test_plan_keeps_as_often_as_the_bound_allows(
     domain_size: int, prior: str, posterior: str, law: tuple[str, str, str]
 ) -> None:
     """The coin p = (γ-1)/(m-1+γ), a swap q = 1/(m-1+γ) and p + q, by hand: Chaytor and Wang, section 3."""
-    design = uniform.design(_plan(domain_size, BreachBound(prior, posterior)))
+    design = uniform.make_design(_plan(domain_size, BreachBound(prior, posterior)))
     retention, swap, kept = map(Fraction, law)
     assert (design.retention, design.swap_probability) == (retention, swap)
     assert design.retention + design.swap_probability == kept
@@ -108,20 +108,20 @@ def test_plan_amplifies_exactly_as_asked_where_63_bits_hold_it(bound: BreachBoun
 @given(fine_breach_bounds(), st.integers(2, 1000))
 def test_plan_never_amplifies_beyond_the_request(bound: BreachBound, domain_size: int) -> None:
     plan = _plan_or_reject(domain_size, bound)
-    assert plan.swap_words >= 1
+    assert plan.swap_outcomes >= 1
     assert _amplification(plan) <= bound.amplification
 
 
 @given(breach_bounds() | fine_breach_bounds(), st.integers(2, 1000))
 def test_plan_needs_at_most_63_bits(bound: BreachBound, domain_size: int) -> None:
-    assert _plan_or_reject(domain_size, bound).words <= LARGEST_BOUND
+    assert _plan_or_reject(domain_size, bound).outcome_count <= LARGEST_BOUND
 
 
 @given(fine_breach_bounds(), st.integers(2, 1000))
 def test_plan_could_not_keep_one_word_more(bound: BreachBound, domain_size: int) -> None:
     plan = _plan_or_reject(domain_size, bound)
-    more = dataclasses.replace(plan, keep_words=plan.keep_words + 1)
-    assert _amplification(more) > bound.amplification or more.words > LARGEST_BOUND
+    more = dataclasses.replace(plan, keep_outcomes=plan.keep_outcomes + 1)
+    assert _amplification(more) > bound.amplification or more.outcome_count > LARGEST_BOUND
 
 
 @given(breach_bounds(10**40), st.integers(2, 1000))
@@ -137,8 +137,8 @@ def test_rounding_costs_next_to_no_retention(bound: BreachBound, domain_size: in
 def test_plan_of_a_posterior_next_to_certainty_still_swaps(digits: int) -> None:
     """Beyond 63 bits the one swap word of each value remains, so that no published value is ever certain."""
     plan = _plan(3, BreachBound("1/2", 1 - Fraction(1, 10**digits)))
-    assert plan.swap_words >= 1
-    assert plan.words <= LARGEST_BOUND
+    assert plan.swap_outcomes >= 1
+    assert plan.outcome_count <= LARGEST_BOUND
     assert _amplification(plan) <= plan.bound.amplification
 
 
@@ -160,7 +160,7 @@ def test_plan_looks_at_the_domain_and_not_at_the_counts(histogram: Histogram, bo
     flat = Histogram.of(histogram.values, [1] * histogram.domain_size)
     plans = [uniform.plan(each, bound, uniform.NoOptions(), DRAWS) for each in (histogram, flat)]
     assert dataclasses.replace(plans[0], histogram=flat) == plans[1]
-    assert uniform.design(plans[0]) == uniform.design(plans[1])
+    assert uniform.make_design(plans[0]) == uniform.make_design(plans[1])
 
 
 # Perturbing
@@ -169,10 +169,10 @@ def test_plan_looks_at_the_domain_and_not_at_the_counts(histogram: Histogram, bo
 class EveryOutcome:
     """Stands in for the draws: row i draws the number i, so that one batch meets each outcome once."""
 
-    def stream(self, purpose: str) -> EveryOutcome:
+    def get_stream(self, purpose: str) -> EveryOutcome:
         return self
 
-    def integers(self, first_row: int, rows: int, bound: int) -> RandomBits:
+    def draw_integers(self, first_row: int, rows: int, bound: int) -> RandomBits:
         assert rows == bound, "one row for each outcome"
         return np.arange(bound, dtype=np.uint64)
 
@@ -182,51 +182,51 @@ class EveryOutcome:
 def test_replace_has_exactly_the_law_of_the_design(domain_size: int, amplification: str) -> None:
     """All outcomes are run through: the last value of the domain and the last word are counted like any other."""
     plan = _plan(domain_size, _bound(amplification))
-    design = uniform.design(plan)
+    design = uniform.make_design(plan)
     for original in {0, domain_size // 2, domain_size - 1}:
-        codes = np.full(plan.words, original, dtype=np.int32)
-        published = uniform.replace(plan, codes, None, cast("Draws", EveryOutcome()), 0).values
+        codes = np.full(plan.outcome_count, original, dtype=np.int32)
+        published = uniform.perturb(plan, codes, None, cast("Draws", EveryOutcome()), 0).values
         hits = Counter(published.tolist())
         expected = dict.fromkeys(range(domain_size), design.swap_probability)
         expected[original] += design.retention
-        assert {value: Fraction(count, plan.words) for value, count in hits.items()} == expected
+        assert {value: Fraction(count, plan.outcome_count) for value, count in hits.items()} == expected
 
 
 @given(batch_splits(ROWS), st.sampled_from(["12/5", "4", str(1 + Fraction(2**62, 3))]))
 def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[range], amplification: str) -> None:
     plan = _plan(5, _bound(amplification))
     codes = np.arange(ROWS, dtype=np.int32) % 5
-    parts = [uniform.replace(plan, codes[each.start : each.stop], None, DRAWS, each.start).values for each in batches]
-    assert np.array_equal(np.concatenate(parts), uniform.replace(plan, codes, None, DRAWS, 0).values)
+    parts = [uniform.perturb(plan, codes[each.start : each.stop], None, DRAWS, each.start).values for each in batches]
+    assert np.array_equal(np.concatenate(parts), uniform.perturb(plan, codes, None, DRAWS, 0).values)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
 def test_replace_keeps_the_type_of_the_codes_and_stays_in_the_domain(kind: type[np.integer[Any]]) -> None:
-    published = uniform.replace(_plan(5, _bound("4")), np.full(ROWS, 4, dtype=kind), None, DRAWS, 0).values
+    published = uniform.perturb(_plan(5, _bound("4")), np.full(ROWS, 4, dtype=kind), None, DRAWS, 0).values
     assert published.dtype == kind
     assert set(published.tolist()) == set(range(5))
 
 
 def test_replace_leaves_its_input_alone() -> None:
     codes = np.zeros(ROWS, dtype=np.int32)
-    uniform.replace(_plan(5, _bound("4")), codes, None, DRAWS, 0)
+    uniform.perturb(_plan(5, _bound("4")), codes, None, DRAWS, 0)
     assert not codes.any()
 
 
 @pytest.mark.parametrize("first_row", [0, 1])
 def test_replace_of_an_empty_batch_is_empty(first_row: int) -> None:
     codes = np.array([], dtype=np.int32)
-    assert len(uniform.replace(_plan(5, _bound("4")), codes, None, DRAWS, first_row).values) == 0
+    assert len(uniform.perturb(_plan(5, _bound("4")), codes, None, DRAWS, first_row).values) == 0
 
 
 def test_replace_makes_no_cells() -> None:
-    assert uniform.replace(_plan(5, _bound("4")), np.zeros(ROWS, dtype=np.int32), None, DRAWS, 0).cells is None
+    assert uniform.perturb(_plan(5, _bound("4")), np.zeros(ROWS, dtype=np.int32), None, DRAWS, 0).cells is None
 
 
 def test_replace_depends_on_the_column_and_the_key() -> None:
     plan, codes = _plan(5, _bound("4")), np.zeros(ROWS, dtype=np.int32)
-    several = [DRAWS.for_column("age"), DRAWS.for_column("income"), Draws.unsafe_test_key("60" * 32)]
-    assert len({uniform.replace(plan, codes, None, draws, 0).values.tobytes() for draws in several}) == len(several)
+    several = [DRAWS.narrow_to_column("age"), DRAWS.narrow_to_column("income"), Draws.unsafe_test_key("60" * 32)]
+    assert len({uniform.perturb(plan, codes, None, draws, 0).values.tobytes() for draws in several}) == len(several)
 
 
 # Reconstructing
@@ -278,10 +278,10 @@ def test_reconstruct_of_the_expected_tally_is_the_truth(
 ) -> None:
     """Counts in multiples of the outcomes make every expected count whole."""
     plan = _plan(len(counts), bound)
-    truth = np.array(counts, dtype=np.int64) * plan.words
-    expected = np.array(counts) * plan.keep_words + sum(counts) * plan.swap_words
+    truth = np.array(counts, dtype=np.int64) * plan.outcome_count
+    expected = np.array(counts) * plan.keep_outcomes + sum(counts) * plan.swap_outcomes
     wanted = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=len(counts), max_size=len(counts))))
-    moments = _reconstructed(uniform.design(plan), Tally.of_symbols(expected), wanted)
+    moments = _reconstructed(uniform.make_design(plan), Tally.of_symbols(expected), wanted)
     assert moments.value == pytest.approx(truth[wanted].sum(), abs=1e-9 * truth.sum() / plan.retention, rel=1e-9)
 
 
@@ -290,7 +290,7 @@ def test_reconstruct_of_the_whole_domain_is_the_number_of_rows_and_certain(
     counts: list[int], bound: BreachBound
 ) -> None:
     tally = _tally(*counts)
-    moments = _reconstructed(uniform.design(_plan(len(counts), bound)), tally, range(len(counts)))
+    moments = _reconstructed(uniform.make_design(_plan(len(counts), bound)), tally, range(len(counts)))
     assert moments.value == tally.rows
     assert moments.variance_at(tally.rows) == 0
 
@@ -310,7 +310,7 @@ def test_weights_summed_over_the_rows_are_the_reconstruction(
     counts: list[int], bound: BreachBound, data: st.DataObject
 ) -> None:
     value = data.draw(st.integers(0, len(counts) - 1))
-    design, tally = uniform.design(_plan(len(counts), bound)), _tally(*counts)
+    design, tally = uniform.make_design(_plan(len(counts), bound)), _tally(*counts)
     if_equal, otherwise = _weights_of_a_value(design, value)
     rows = sum(counts)
     total = counts[value] * if_equal + (rows - counts[value]) * otherwise
@@ -370,7 +370,7 @@ def test_reconstruct_carries_the_variance_of_any_count_of_any_values(
     bound: BreachBound, domain_size: int, rows: int, data: st.DataObject
 ) -> None:
     values, count = data.draw(st.integers(1, domain_size - 1)), data.draw(st.integers(0, rows))
-    design = uniform.design(_plan(domain_size, bound))
+    design = uniform.make_design(_plan(domain_size, bound))
     moments = _reconstructed(design, _tally(rows, *[0] * (domain_size - 1)), range(values))
     assert moments.variance_at(count) == pytest.approx(float(_exact_variance(design, rows, values, count)), rel=1e-9)
 
@@ -384,7 +384,7 @@ def test_variances_are_those_of_the_counts_of_single_values(
     counts = [data.draw(st.integers(0, each)) for each in rows]
     found = uniform.predict_variances(plan, np.array(rows, dtype=np.float64), np.array(counts, dtype=np.float64))
     pairs = zip(rows, counts, strict=True)
-    expected = [float(_exact_variance(uniform.design(plan), each, 1, count)) for each, count in pairs]
+    expected = [float(_exact_variance(uniform.make_design(plan), each, 1, count)) for each, count in pairs]
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -396,7 +396,9 @@ def test_design_comes_back_from_json(data: st.DataObject, bound: BreachBound) ->
     kind = data.draw(field_types())
     domain = data.draw(domains(kind, max_size=3))
     assume(bound.amplification > 1 + Fraction(1, 2**40))
-    design = uniform.design(uniform.plan(Histogram.of(domain, [1] * len(domain)), bound, uniform.NoOptions(), DRAWS))
+    design = uniform.make_design(
+        uniform.plan(Histogram.of(domain, [1] * len(domain)), bound, uniform.NoOptions(), DRAWS)
+    )
     back = uniform.read_design(json.loads(json.dumps(design.to_json(), allow_nan=False)), [kind])
     assert back == design
     assert [type(value) for value in back.domain] == [type(value) for value in domain]
@@ -404,7 +406,7 @@ def test_design_comes_back_from_json(data: st.DataObject, bound: BreachBound) ->
 
 def _written_design() -> dict[str, Any]:
     histogram = Histogram(("flu", "none", "cold"), (1, 1, 1))
-    return uniform.design(uniform.plan(histogram, BreachBound("1/3", "2/3"), uniform.NoOptions(), DRAWS)).to_json()
+    return uniform.make_design(uniform.plan(histogram, BreachBound("1/3", "2/3"), uniform.NoOptions(), DRAWS)).to_json()
 
 
 @pytest.mark.parametrize(
@@ -450,7 +452,7 @@ def test_read_design_needs_every_part(key: str) -> None:
 
 
 def test_promise_states_the_numbers_of_the_design() -> None:
-    design = uniform.design(_plan(50, BreachBound("1/13", "1/6")))
+    design = uniform.make_design(_plan(50, BreachBound("1/13", "1/6")))
     promise = uniform.state_guarantee(design)
     for number in ("at most 1/13", "at most 1/6", "at most 12/5", "50 values", "0.04669", "0.01946"):
         assert number in promise

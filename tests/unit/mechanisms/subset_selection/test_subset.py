@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from enumeration import every_outcome
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.member_columns import MemberColumns
-from sfumato._records.set_records import Sets
+from sfumato._records.member_columns import MemberColumnEncoding
+from sfumato._records.set_records import SetEncoding
 from sfumato._records.tally import Tally
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
@@ -43,7 +43,7 @@ def _plan(domain_size: int, bound: BreachBound, options: Options | None = None) 
 
 
 def _design(domain_size: int, amplification: str | Fraction) -> subset.Design:
-    return subset.design(_plan(domain_size, _bound(amplification)))
+    return subset.make_design(_plan(domain_size, _bound(amplification)))
 
 
 def _plan_or_reject(domain_size: int, bound: BreachBound) -> subset.Plan:
@@ -79,7 +79,7 @@ def test_the_size_of_the_sets_is_the_best_of_all_sizes(domain_size: int, amplifi
 
 @given(breach_bounds(), st.integers(2, 1000))
 def test_plan_amplifies_exactly_as_asked_where_63_bits_hold_it(bound: BreachBound, domain_size: int) -> None:
-    design = subset.design(_plan(domain_size, bound))
+    design = subset.make_design(_plan(domain_size, bound))
     assert design.amplification == bound.amplification
     size, members = domain_size, design.subset_size
     hold = bound.amplification * members / (bound.amplification * members + size - members)
@@ -90,23 +90,23 @@ def test_plan_amplifies_exactly_as_asked_where_63_bits_hold_it(bound: BreachBoun
 @given(fine_breach_bounds(), st.integers(2, 1000))
 def test_plan_rounds_too_fine_a_bound_towards_privacy(bound: BreachBound, domain_size: int) -> None:
     plan = _plan_or_reject(domain_size, bound)
-    assert 1 < subset.design(plan).amplification <= bound.amplification
-    assert plan.selection.words <= LARGEST_BOUND
+    assert 1 < subset.make_design(plan).amplification <= bound.amplification
+    assert plan.selection.outcome_count <= LARGEST_BOUND
 
 
 @given(fine_breach_bounds(), st.integers(2, 1000))
 def test_plan_could_not_hold_the_true_value_one_word_more_often(bound: BreachBound, domain_size: int) -> None:
     plan = _plan_or_reject(domain_size, bound)
-    assume(plan.selection.hold_words + 1 < plan.selection.words)
+    assume(plan.selection.hold_outcomes + 1 < plan.selection.outcome_count)
     more = dataclasses.replace(
-        plan, selection=dataclasses.replace(plan.selection, hold_words=plan.selection.hold_words + 1)
+        plan, selection=dataclasses.replace(plan.selection, hold_outcomes=plan.selection.hold_outcomes + 1)
     )
-    assert subset.design(more).amplification > bound.amplification
+    assert subset.make_design(more).amplification > bound.amplification
 
 
 def test_plan_of_a_posterior_next_to_certainty_still_leaves_the_true_value_out() -> None:
     plan = _plan(3, BreachBound("1/2", 1 - Fraction(1, 10**60)))
-    assert plan.selection.hold_words < plan.selection.words == LARGEST_BOUND
+    assert plan.selection.hold_outcomes < plan.selection.outcome_count == LARGEST_BOUND
 
 
 @pytest.mark.parametrize("counts", [(7,), (1,)])
@@ -125,7 +125,7 @@ def test_plan_refuses_a_bound_so_narrow_that_a_set_tells_nothing() -> None:
 def test_plan_looks_at_the_domain_and_not_at_the_counts(histogram: Histogram, bound: BreachBound) -> None:
     """Values that nobody has are hidden among like any other."""
     flat = Histogram.of(histogram.values, [1] * histogram.domain_size)
-    designs = [subset.design(subset.plan(each, bound, Options(), DRAWS)) for each in (histogram, flat)]
+    designs = [subset.make_design(subset.plan(each, bound, Options(), DRAWS)) for each in (histogram, flat)]
     assert designs[0] == designs[1]
     assert len(designs[0].domain) == histogram.domain_size
 
@@ -142,7 +142,7 @@ def _law(plan: subset.Plan, original: int) -> dict[tuple[int, ...], Fraction]:
     size = plan.histogram.domain_size
 
     def drawn(draws: Draws) -> tuple[int, ...]:
-        bits = subset.replace(plan, np.array([original], dtype=np.uint8), None, draws, 0).values
+        bits = subset.perturb(plan, np.array([original], dtype=np.uint8), None, draws, 0).values
         return tuple(np.flatnonzero(np.unpackbits(bits[0], count=size)).tolist())
 
     law: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
@@ -182,17 +182,17 @@ def test_sets_follow_the_documented_draws(size: int) -> None:
     members, others = plan.subset_size, size - 1
 
     def drawn(purpose: str, bound: int) -> list[int]:
-        return DRAWS.stream(f"subset/{purpose}").integers(3, ROWS, bound).tolist()
+        return DRAWS.get_stream(f"subset/{purpose}").draw_integers(3, ROWS, bound).tolist()
 
-    holds = [coin < plan.selection.hold_words for coin in drawn("hold", plan.selection.words)]
+    holds = [coin < plan.selection.hold_outcomes for coin in drawn("hold", plan.selection.outcome_count)]
     beside, without = drawn("beside", math.comb(others, members - 1)), drawn("without", math.comb(others, members))
     expected = []
     for row, own in enumerate(codes.tolist()):
         number, size_of_set = (beside[row], members - 1) if holds[row] else (without[row], members)
-        (word,) = number_sets(others, size_of_set).found(np.array([number], dtype=np.uint64)).tolist()
+        (word,) = number_sets(others, size_of_set).find_sets(np.array([number], dtype=np.uint64)).tolist()
         bits = f"{word:0{others}b}"
         expected.append(bits[:own] + str(int(holds[row])) + bits[own:])
-    found = np.unpackbits(subset.replace(plan, codes, None, DRAWS, 3).values, axis=1, count=size)
+    found = np.unpackbits(subset.perturb(plan, codes, None, DRAWS, 3).values, axis=1, count=size)
     assert ["".join(map(str, row)) for row in found.tolist()] == expected
 
 
@@ -201,8 +201,8 @@ def test_sets_hold_each_value_as_often_as_the_design_says(size: int) -> None:
     """By every place of the own value; a count is off by more than 6 standard deviations once in 10^8 such tests."""
     rows = 40_000
     plan = _plan(size, _bound("5/2"))
-    design, codes = subset.design(plan), (np.arange(rows) % size).astype(np.uint8)
-    bits = subset.replace(plan, codes, None, DRAWS, 0).values
+    design, codes = subset.make_design(plan), (np.arange(rows) % size).astype(np.uint8)
+    bits = subset.perturb(plan, codes, None, DRAWS, 0).values
     held = np.unpackbits(bits, axis=1, count=size)
     for own in range(size):
         mine = held[codes == own]
@@ -218,18 +218,18 @@ def test_sets_hold_each_value_as_often_as_the_design_says(size: int) -> None:
 def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[range], size: int) -> None:
     plan = _plan(size, _bound("3/2"))
     codes = (np.arange(ROWS) % size).astype(np.uint8)
-    parts = [subset.replace(plan, codes[each.start : each.stop], None, DRAWS, each.start).values for each in batches]
-    whole = subset.replace(plan, codes, None, DRAWS, 0).values
+    parts = [subset.perturb(plan, codes[each.start : each.stop], None, DRAWS, each.start).values for each in batches]
+    whole = subset.perturb(plan, codes, None, DRAWS, 0).values
     assert np.array_equal(np.concatenate(parts), whole)
 
 
 @pytest.mark.slow
 def test_replace_does_not_depend_on_how_many_rows_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, codes = _plan(20, _bound("3/2")), (np.arange(ROWS) % 20).astype(np.uint8)
-    whole = subset.replace(plan, codes, None, DRAWS, 7).values
+    whole = subset.perturb(plan, codes, None, DRAWS, 7).values
     for bits in (1, 20, 21, 1000):
         monkeypatch.setattr(subset, "MOST_BITS", bits)
-        assert np.array_equal(subset.replace(plan, codes, None, DRAWS, 7).values, whole)
+        assert np.array_equal(subset.perturb(plan, codes, None, DRAWS, 7).values, whole)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_replace_does_not_depend_on_how_many_rows_are_drawn_at_once(monkeypatch:
 )
 def test_sets_have_as_many_bytes_as_they_need_and_no_stray_bit(size: int, width: int) -> None:
     plan = _plan(size, _bound("3/2"))
-    replaced = subset.replace(plan, np.full(ROWS, size - 1, dtype=np.uint8), None, DRAWS, 0)
+    replaced = subset.perturb(plan, np.full(ROWS, size - 1, dtype=np.uint8), None, DRAWS, 0)
     assert replaced.values.shape == (ROWS, width)
     assert replaced.values.dtype == np.uint8
     assert replaced.cells is None
@@ -248,19 +248,19 @@ def test_sets_have_as_many_bytes_as_they_need_and_no_stray_bit(size: int, width:
 @pytest.mark.parametrize("size", [5, 9])
 def test_replace_of_an_empty_batch_is_empty(size: int) -> None:
     plan = _plan(size, _bound("3/2"))
-    assert subset.replace(plan, np.array([], dtype=np.uint8), None, DRAWS, 3).values.shape == (0, (size + 7) // 8)
+    assert subset.perturb(plan, np.array([], dtype=np.uint8), None, DRAWS, 3).values.shape == (0, (size + 7) // 8)
 
 
 def test_replace_leaves_its_input_alone() -> None:
     codes = np.zeros(ROWS, dtype=np.uint8)
-    subset.replace(_plan(5, _bound("3/2")), codes, None, DRAWS, 0)
+    subset.perturb(_plan(5, _bound("3/2")), codes, None, DRAWS, 0)
     assert not codes.any()
 
 
 def test_replace_depends_on_the_column_and_the_key() -> None:
     plan, codes = _plan(5, _bound("3/2")), np.zeros(ROWS, dtype=np.uint8)
-    several = [DRAWS.for_column("age"), DRAWS.for_column("income"), Draws.unsafe_test_key("60" * 32)]
-    assert len({subset.replace(plan, codes, None, draws, 0).values.tobytes() for draws in several}) == len(several)
+    several = [DRAWS.narrow_to_column("age"), DRAWS.narrow_to_column("income"), Draws.unsafe_test_key("60" * 32)]
+    assert len({subset.perturb(plan, codes, None, draws, 0).values.tobytes() for draws in several}) == len(several)
 
 
 # Counting
@@ -270,7 +270,7 @@ def test_replace_depends_on_the_column_and_the_key() -> None:
 def test_the_expected_members_are_counted_as_the_truth(
     counts: list[int], bound: BreachBound, data: st.DataObject
 ) -> None:
-    design = subset.design(_plan(len(counts), bound))
+    design = subset.make_design(_plan(len(counts), bound))
     hold, other = design.hold_probability, design.other_probability
     factor = hold.denominator * other.denominator
     expected = [int(factor * (count * hold + (sum(counts) - count) * other)) for count in counts]
@@ -309,7 +309,7 @@ def test_the_variance_is_that_of_all_sets(size: int, amplification: str, wanted:
 
 def test_the_variance_of_one_value_is_what_planning_says() -> None:
     plan = _plan(50, _bound("12/5"))
-    moments = _counted(subset.design(plan), [20] * 50, 100, [7])
+    moments = _counted(subset.make_design(plan), [20] * 50, 100, [7])
     for truth in (0.0, 10.0, 100.0):
         planned = subset.predict_variances(plan, np.full(50, 100.0), np.full(50, truth))[7]
         assert moments.variance_at(truth) == pytest.approx(planned)
@@ -334,7 +334,7 @@ def test_weights_summed_over_the_rows_are_the_estimate(
     counts: list[int], bound: BreachBound, data: st.DataObject
 ) -> None:
     value, rows = data.draw(st.integers(0, len(counts) - 1)), 100
-    design = subset.design(_plan(len(counts), bound))
+    design = subset.make_design(_plan(len(counts), bound))
     written = subset.make_weights(design)
     assert written["place"].tolist() == written["value"].tolist() == list(range(len(counts)))
     total = counts[value] * written["if_equal"][value] + (rows - counts[value]) * written["otherwise"][value]
@@ -343,9 +343,9 @@ def test_weights_summed_over_the_rows_are_the_estimate(
 
 @pytest.mark.parametrize("form", Form)
 def test_a_release_shows_sets_of_the_domain(form: Form) -> None:
-    design = subset.design(_plan(9, _bound("3/2"), Options(form)))
-    columns = MemberColumns(9, False, design.subset_size)
-    assert subset.make_encoding(design) == (columns if form is Form.COLUMNS else Sets(9, form is Form.LIST))
+    design = subset.make_design(_plan(9, _bound("3/2"), Options(form)))
+    columns = MemberColumnEncoding(9, False, design.subset_size)
+    assert subset.make_encoding(design) == (columns if form is Form.COLUMNS else SetEncoding(9, form is Form.LIST))
 
 
 # Publishing the design
@@ -354,14 +354,14 @@ def test_a_release_shows_sets_of_the_domain(form: Form) -> None:
 @given(st.integers(2, 40), breach_bounds() | breach_bounds(10**40), st.sampled_from(Form))
 def test_design_comes_back_from_json(size: int, bound: BreachBound, form: Form) -> None:
     assume(bound.amplification > 1 + Fraction(1, 2**40))
-    design = subset.design(_plan(size, bound, Options(form)))
+    design = subset.make_design(_plan(size, bound, Options(form)))
     written = json.loads(json.dumps(design.to_json(), allow_nan=False))
     assert subset.read_design(written, ["integer"]) == design
 
 
 def _written() -> dict[str, Any]:
     histogram = Histogram.of("abcde", [1] * 5)
-    return subset.design(subset.plan(histogram, _bound("3/2"), Options(), DRAWS)).to_json()
+    return subset.make_design(subset.plan(histogram, _bound("3/2"), Options(), DRAWS)).to_json()
 
 
 def test_a_written_design_has_a_size_a_chance_and_a_bound_and_no_count() -> None:
@@ -428,7 +428,7 @@ def test_there_is_nothing_to_remark_on_larger_sets() -> None:
 
 
 def test_promise_states_the_numbers_of_the_design() -> None:
-    promise = subset.state_guarantee(subset.design(_plan(50, BreachBound("1/13", "1/6"))))
+    promise = subset.state_guarantee(subset.make_design(_plan(50, BreachBound("1/13", "1/6"))))
     for number in ("at most 1/13", "at most 1/6", "at most 12/5", "14 of the 50 values", "0.4828", "0.2759"):
         assert number in promise
 

@@ -42,7 +42,7 @@ def _by_hand(number: int, values: int, members: int, *, is_whole: bool = True) -
     [(1, 0), (1, 1), (2, 1), (3, 2), (7, 3), (13, 5), (14, 7), (15, 1), (20, 7), (27, 3), (63, 1)],
 )
 def test_every_set_of_a_size_has_one_number(values: int, members: int) -> None:
-    found = number_sets(values, members).found(np.arange(math.comb(values, members), dtype=np.uint64))
+    found = number_sets(values, members).find_sets(np.arange(math.comb(values, members), dtype=np.uint64))
     assert len(np.unique(found)) == len(found)
     assert (np.bitwise_count(found) == members).all()
     assert int(found.max()) < 1 << values
@@ -51,10 +51,10 @@ def test_every_set_of_a_size_has_one_number(values: int, members: int) -> None:
 @pytest.mark.parametrize(("values", "members"), [(6, 2), (16, 4), (30, 2)])
 def test_sets_of_two_sizes_are_numbered_one_size_after_the_other(values: int, members: int) -> None:
     numbers = np.arange(math.comb(values + 1, members + 1), dtype=np.uint64)
-    found = number_sets(values, members, members + 1).found(numbers)
+    found = number_sets(values, members, members + 1).find_sets(numbers)
     fewer = math.comb(values, members)
-    assert (found[:fewer] == number_sets(values, members).found(numbers[:fewer])).all()
-    assert (found[fewer:] == number_sets(values, members + 1).found(numbers[: len(numbers) - fewer])).all()
+    assert (found[:fewer] == number_sets(values, members).find_sets(numbers[:fewer])).all()
+    assert (found[fewer:] == number_sets(values, members + 1).find_sets(numbers[: len(numbers) - fewer])).all()
 
 
 @given(st.integers(1, MOST_VALUES), st.data())
@@ -62,7 +62,7 @@ def test_a_number_leads_to_the_set_of_the_documented_order(values: int, data: st
     members = data.draw(st.integers(0, values))
     most = math.comb(values, members) - 1
     numbers = [0, most, *data.draw(st.lists(st.integers(0, most), max_size=5))]
-    found = number_sets(values, members).found(np.array(numbers, dtype=np.uint64))
+    found = number_sets(values, members).find_sets(np.array(numbers, dtype=np.uint64))
     assert _members(found, values) == [_by_hand(number, values, members) for number in numbers]
 
 
@@ -72,17 +72,17 @@ def test_numbers_at_the_edge_of_every_split_lead_to_their_sets(values: int, memb
     sizes = [math.comb(left, within) * math.comb(right, members - within) for within in range(members + 1)]
     edges = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
     numbers = sorted({min(max(edge + step, 0), edges[-1] - 1) for edge in edges for step in (-1, 0, 1)})
-    found = number_sets(values, members).found(np.array(numbers, dtype=np.uint64))
+    found = number_sets(values, members).find_sets(np.array(numbers, dtype=np.uint64))
     assert _members(found, values) == [_by_hand(number, values, members) for number in numbers]
 
 
 @pytest.mark.parametrize("bits", [1, 4])
 def test_a_short_guide_leads_to_the_same_sets(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.linspace(0, math.comb(40, 20) - 1, 500).astype(np.uint64)
-    expected = number_sets(40, 20).found(numbers)
+    expected = number_sets(40, 20).find_sets(numbers)
     monkeypatch.setattr(run_lengths, "MOST_BITS", bits)
     for function in (number_sets, unranking._number_all_sets):
         function.cache_clear()
-    assert (number_sets(40, 20).found(numbers) == expected).all()
+    assert (number_sets(40, 20).find_sets(numbers) == expected).all()
     for function in (number_sets, unranking._number_all_sets):
         function.cache_clear()

@@ -27,15 +27,15 @@ from releases import SENSITIVE, WAYS, people, published, published_by
 from selection import examples
 from sfumato._core.cell_values import Value
 from sfumato._query.counting import bitmap_counts, cell_keys, counting_strategy, record_blocks
-from sfumato._query.counting.cell_lookup import AskedCells, SharedPair
+from sfumato._query.counting.cell_lookup import CellLookup, SharedPair
 from sfumato._query.counting.count_queries import CountQuery, Range
 from sfumato._query.counting.cube_counts import Cube
-from sfumato._query.counting.file_counts import SymbolCounting
+from sfumato._query.counting.file_counts import SymbolCounter
 from sfumato._query.counting.many_counts import _group_by_wheres, count_many
-from sfumato._query.counting.query_workload import COLUMN_SHIFT, AskedColumn, Atom, Workload
+from sfumato._query.counting.query_workload import COLUMN_SHIFT, Atom, QueriedColumn, Workload
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.estimate import Estimate
-from sfumato._query.exact_intervals import FEW
+from sfumato._query.exact_intervals import FEW_EXPECTED_HITS
 from sfumato._query.release import Release
 from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Schema
@@ -101,7 +101,7 @@ def one(release: Release, query: CountQuery, method: str | None = None) -> Estim
         for value in query.values
     )
     both = " AND ".join(f"({part})" for part in (query.sql, is_wanted) if part)
-    return release.sql(f"SELECT COUNT(*) FROM release WHERE {both}", method=method).only()
+    return release.sql(f"SELECT COUNT(*) FROM release WHERE {both}", method=method).get_estimate()
 
 
 def said(estimate: Estimate) -> tuple[bool, str]:
@@ -234,7 +234,7 @@ def problems(draw: st.DrawFn) -> tuple[Workload, record_blocks.Block, int]:
     rows, symbols = draw(st.integers(1, 300)), draw(st.integers(1, 5))
     chance = np.random.default_rng(draw(st.integers(0, 2**32)))
     columns = [
-        AskedColumn(str(number), pa.int8(), {each: each for each in range(size)}) for number, size in enumerate(sizes)
+        QueriedColumn(str(number), pa.int8(), {each: each for each in range(size)}) for number, size in enumerate(sizes)
     ]
     atoms = {
         (number << COLUMN_SHIFT) + more: Atom(number, tuple(sorted(draw(st.sets(st.integers(0, size), max_size=3)))))
@@ -260,7 +260,7 @@ def slow(work: Workload, block: record_blocks.Block, where: int, symbols: int) -
             block.codes[atom.column][row] < 1 if atom.range else block.codes[atom.column][row] in atom.codes
             for atom in atoms
         ):
-            counts[block.shown[row]] += 1
+            counts[block.published_codes[row]] += 1
     return counts
 
 
@@ -285,9 +285,9 @@ def test_bitmaps_and_row_numbers_count_alike(problem: tuple[Workload, record_blo
 
 
 PRICES = {
-    "cubes": {"ASKED": 1e9, "COMBINATION": 1e12},
-    "tables": {"CELL": 1e9, "COMBINATION": 1e12, "TAKEN": 1e9},
-    "pairs": {"CELL": 1e9, "COMBINATION": 1e12, "TAKEN": -1e9},
+    "cubes": {"LOOKUP_RECORD": 1e9, "COMBINATION": 1e12},
+    "tables": {"CELL": 1e9, "COMBINATION": 1e12, "CHOSEN_CODE": 1e9},
+    "pairs": {"CELL": 1e9, "COMBINATION": 1e12, "CHOSEN_CODE": -1e9},
 }
 """So that one way is cheaper than all others."""
 
@@ -306,18 +306,18 @@ def test_cubes_and_tables_count_what_they_say_they_answer(
         patch.setattr(cell_keys, "SLICE_ROWS", slice_rows)
         for name, price in PRICES[cheap].items():
             patch.setattr(counting_strategy, name, price)
-        made = counting_strategy.choose_ways(work, combined(work), symbols, block)
-        for way in made.ways:
-            made_of = Cube if cheap == "cubes" else AskedCells | SharedPair
+        made = counting_strategy.choose_strategy(work, combined(work), symbols, block)
+        for way in made.cell_counters:
+            made_of = Cube if cheap == "cubes" else CellLookup | SharedPair
             assert isinstance(way, made_of)
             has_pairs |= isinstance(way, SharedPair)
-            for some, lines in way.answers(work, way.counted(block)):
+            for some, lines in way.iter_counts(work, way.count(block)):
                 answered.update(zip(some, lines.tolist(), strict=True))
     if has_pairs:
         event("records were chosen by pairs")
-    assert made.holds(block)
-    assert sorted([*answered, *made.left]) == combined(work)
-    assert {number for number in made.left} == {
+    assert made.has_room(block)
+    assert sorted([*answered, *made.bitmap_wheres]) == combined(work)
+    assert {number for number in made.bitmap_wheres} == {
         number for number in combined(work) if any(work.atoms[atom].range for atom in work.wheres[number])
     }
     for number, counts in answered.items():
@@ -333,14 +333,14 @@ def test_blocks_are_counted_by_any_mixture_of_ways(
     work, block, symbols = problem
     prices = {
         name: data.draw(st.sampled_from([0.0, 1.0, 1e3, 1e6]), name)
-        for name in ("CELL", "ASKED", "COMBINATION", "TAKEN")
+        for name in ("CELL", "LOOKUP_RECORD", "COMBINATION", "CHOSEN_CODE")
     }
     prices |= {
         "MOST_CELLS": data.draw(st.sampled_from([0, 20, 1 << 25])),
         "LARGEST_TABLE": data.draw(st.sampled_from([9, 1 << 22])),
     }
     cuts = sorted(data.draw(st.sets(st.integers(1, block.rows), max_size=3)) | {0, block.rows})
-    counting = SymbolCounting(work, symbols)
+    counting = SymbolCounter(work, symbols)
     with pytest.MonkeyPatch.context() as patch:
         for name, price in prices.items():
             patch.setattr(counting_strategy, name, price)
@@ -350,16 +350,16 @@ def test_blocks_are_counted_by_any_mixture_of_ways(
                     rows.stop - rows.start,
                     [codes[rows] for codes in block.codes],
                     {number: mask[rows] for number, mask in block.ranges.items()},
-                    block.shown[rows],
+                    block.published_codes[rows],
                 )
             )
     expected = [slow(work, block, number, symbols) for number in range(len(work.wheres))]
-    assert counting.counts().tolist() == expected
+    assert counting.collect_counts().tolist() == expected
 
 
-def grid(size: int) -> tuple[list[AskedColumn], dict[int, Atom], record_blocks.Block]:
+def grid(size: int) -> tuple[list[QueriedColumn], dict[int, Atom], record_blocks.Block]:
     """Two columns of so many values, a condition for each value, and 100,000 records."""
-    columns = [AskedColumn(str(number), pa.int16(), {each: each for each in range(size)}) for number in range(2)]
+    columns = [QueriedColumn(str(number), pa.int16(), {each: each for each in range(size)}) for number in range(2)]
     atoms = {(number << COLUMN_SHIFT) + each: Atom(number, (each,)) for number in range(2) for each in range(size)}
     codes = [np.arange(100_000) % size, np.arange(100_000) // 7 % size]
     shown = (np.arange(100_000) % 10).astype(np.uint8)
@@ -368,7 +368,7 @@ def grid(size: int) -> tuple[list[AskedColumn], dict[int, Atom], record_blocks.B
 
 @pytest.mark.parametrize(
     ("size", "asked", "expected"),
-    [(50, 2, None), (50, 60, AskedCells), (20, 400, Cube)],
+    [(50, 2, None), (50, 60, CellLookup), (20, 400, Cube)],
     ids=["few by bitmaps", "many of more by a table", "all by a cube"],
 )
 def test_the_way_depends_on_how_much_is_asked(size: int, asked: int, expected: type | None) -> None:
@@ -376,15 +376,15 @@ def test_the_way_depends_on_how_much_is_asked(size: int, asked: int, expected: t
     pairs = list(itertools.product(list(atoms)[:size], list(atoms)[size:]))[:: size * size // asked][:asked]
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, [*pairs, *((each,) for each in atoms if expected is Cube)], [], nothing, nothing)
-    made = counting_strategy.choose_ways(work, range(len(work.wheres)), 10, block)
-    assert [type(way) for way in made.ways] == ([expected] if expected else [])
-    assert len(made.left) == (0 if expected else asked)
+    made = counting_strategy.choose_strategy(work, range(len(work.wheres)), 10, block)
+    assert [type(way) for way in made.cell_counters] == ([expected] if expected else [])
+    assert len(made.bitmap_wheres) == (0 if expected else asked)
 
 
 def test_records_are_chosen_by_a_pair_that_several_sets_of_columns_share() -> None:
     """Of 50 times 50 pairs of the first two columns, ten are asked about, each with a value of one of two others."""
     columns, atoms, block = grid(50)
-    columns += [AskedColumn(str(number), pa.int16(), {each: each for each in range(8)}) for number in (2, 3)]
+    columns += [QueriedColumn(str(number), pa.int16(), {each: each for each in range(8)}) for number in (2, 3)]
     atoms |= {(number << COLUMN_SHIFT) + each: Atom(number, (each,)) for number in (2, 3) for each in range(8)}
     chance = np.random.default_rng(5)
     block = replace(block, codes=[*block.codes, *chance.integers(0, 8, (2, block.rows)).astype(np.uint8)])
@@ -396,18 +396,18 @@ def test_records_are_chosen_by_a_pair_that_several_sets_of_columns_share() -> No
     ]
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, wheres, [], nothing, nothing)
-    (way,) = counting_strategy.choose_ways(work, range(len(wheres)), 10, block).ways
+    (way,) = counting_strategy.choose_strategy(work, range(len(wheres)), 10, block).cell_counters
     assert isinstance(way, SharedPair)
     assert way.pair == (0, 1)
     found = {
         where: line
-        for some, lines in way.answers(work, way.counted(block))
+        for some, lines in way.iter_counts(work, way.count(block))
         for where, line in zip(some, lines, strict=True)
     }
     for number, (first, second, third) in enumerate(wheres):
         mask = (block.codes[0] == first) & (block.codes[1] == second - (1 << COLUMN_SHIFT))
         mask &= block.codes[third >> COLUMN_SHIFT] == third % (1 << COLUMN_SHIFT)
-        assert found[number].tolist() == np.bincount(block.shown[mask], minlength=10).tolist()
+        assert found[number].tolist() == np.bincount(block.published_codes[mask], minlength=10).tolist()
 
 
 @pytest.mark.parametrize(("room", "tables"), [(2499, 0), (2500, 1)])
@@ -418,30 +418,30 @@ def test_there_is_room_for_all_tables(room: int, tables: int) -> None:
     work = Workload(columns, atoms, pairs, [], nothing, nothing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting_strategy, "MOST_CELLS", room)
-        made = counting_strategy.choose_ways(work, range(len(pairs)), 10, block)
-    assert len(made.ways) == tables
-    assert len(made.left) == (0 if tables else len(pairs))
+        made = counting_strategy.choose_strategy(work, range(len(pairs)), 10, block)
+    assert len(made.cell_counters) == tables
+    assert len(made.bitmap_wheres) == (0 if tables else len(pairs))
 
 
 def test_cubes_have_no_room_for_codes_that_do_not_occur() -> None:
     columns, atoms, block = grid(20)
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, [(each,) for each in atoms], [], nothing, nothing)
-    assert counting_strategy.choose_ways(work, range(40), 10, block).sizes == [20, 20]
+    assert counting_strategy.choose_strategy(work, range(40), 10, block).sizes == [20, 20]
     block.codes[1][5] = columns[1].size - 1
-    assert counting_strategy.choose_ways(work, range(40), 10, block).sizes == [20, 22]
-    work.atoms[0] = Atom(0, (columns[0].missing,))  # type: ignore[index]
-    assert counting_strategy.choose_ways(work, range(40), 10, block).sizes == [21, 22]
+    assert counting_strategy.choose_strategy(work, range(40), 10, block).sizes == [20, 22]
+    work.atoms[0] = Atom(0, (columns[0].missing_code,))  # type: ignore[index]
+    assert counting_strategy.choose_strategy(work, range(40), 10, block).sizes == [21, 22]
 
 
 @given(st.lists(st.text(max_size=3)))
 def test_values_are_numbered_in_their_order_in_the_end(texts: list[str]) -> None:
-    column = AskedColumn("x", pa.string())
-    first = [column.code(text) for text in texts]
+    column = QueriedColumn("x", pa.string())
+    first = [column.encode(text) for text in texts]
     codes = column.put_in_order()
-    assert list(column.mentioned) == sorted(set(texts))
-    assert [codes[code] for code in first if code is not None] == [column.mentioned[text] for text in texts]
-    assert codes[-1] == column.missing == len(set(texts))
+    assert list(column.codes_by_value) == sorted(set(texts))
+    assert [codes[code] for code in first if code is not None] == [column.codes_by_value[text] for text in texts]
+    assert codes[-1] == column.missing_code == len(set(texts))
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused
@@ -557,7 +557,7 @@ def test_records_that_cannot_be_read_are_refused(releases: dict[str, Release], t
         folder = tmp_path / name
         folder.mkdir()
         for file in release.folder.iterdir():
-            (folder / file.name).write_bytes(b"PAR1" if file.name == release.manifest.data else file.read_bytes())
+            (folder / file.name).write_bytes(b"PAR1" if file.name == release.manifest.data_file else file.read_bytes())
         with pytest.raises(ReleaseFormatError, match="cannot be read"):
             count_many(release.manifest, folder, [CountQuery({}, ["HIV"])])
 
@@ -566,9 +566,9 @@ def test_records_without_a_column_are_refused(releases: dict[str, Release], tmp_
     for name, release in releases.items():
         folder = tmp_path / name
         shutil.copytree(release.folder, folder)
-        path = folder / release.manifest.data
+        path = folder / release.manifest.data_file
         whole = pq.read_table(path)
-        for column in ("age", *release.manifest.shown_names):
+        for column in ("age", *release.manifest.protected_columns):
             pq.write_table(whole.drop_columns([column]), path)
             with pytest.raises(ReleaseFormatError, match="cannot be read"):
                 count_many(release.manifest, folder, [CountQuery({"age": 20}, ["HIV"])])
@@ -578,9 +578,9 @@ def test_values_outside_the_domain_are_refused(releases: dict[str, Release], tmp
     for name in ("uniform", "small-domain", "fine-grain"):
         release, folder = releases[name], tmp_path / name
         shutil.copytree(release.folder, folder)
-        path = folder / release.manifest.data
+        path = folder / release.manifest.data_file
         whole = pq.read_table(path)
-        for column in release.manifest.shown_names:
+        for column in release.manifest.protected_columns:
             other = pa.array([99] * ROWS) if column == release.manifest.cell_column else pa.array(["plague"] * ROWS)
             pq.write_table(whole.set_column(whole.column_names.index(column), column, other), path)
             with pytest.raises(ReleaseFormatError, match="outside its domain"):
@@ -591,7 +591,7 @@ def test_buckets_that_do_not_fit_their_records_are_refused(releases: dict[str, R
     for name in ("buckets", "anatomy"):
         release, folder = releases[name], tmp_path / name
         shutil.copytree(release.folder, folder)
-        path, column = folder / release.manifest.data, release.manifest.cell_column or ""
+        path, column = folder / release.manifest.data_file, release.manifest.cell_column or ""
         whole = pq.read_table(path)
         place, ids = whole.column_names.index(column), whole.column(column).to_numpy()
         for other in (ids + 1, ids - 1, ids * 10**9, np.zeros_like(ids)):
@@ -670,7 +670,7 @@ def test_interval_by_the_exact_law_is_the_same_by_every_way(releases: dict[str, 
     queries = [CountQuery({"age": age, "smoker": True, "Sex": "F"}, [value]) for age in (20, 25) for value in values]
     found = many(release, queries)
     rows = found.moments.most - found.moments.least
-    assert (rows * found.moments.hit_chances[1] < FEW).all()
+    assert (rows * found.moments.hit_chances[1] < FEW_EXPECTED_HITS).all()
     low, high = found.interval()
     for number, query in enumerate(queries):
         (value,) = query.values or ()

@@ -13,7 +13,7 @@ import pytest
 from hospitals import ROWS, Published
 from sfumato._query.connection import open_connection
 from sfumato._query.query_limits import Limits
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._release.manifest import WEIGHTS
 from sfumato.errors import QueryError
 
@@ -24,7 +24,7 @@ from sfumato.errors import QueryError
 def connection(hospital_release: Published) -> Iterator[duckdb.DuckDBPyConnection]:
     """The connection that counts, as a parser that lets everything through would use it."""
     release = hospital_release.release
-    with open_connection([release.folder / DATA], release.manifest.public, Limits()) as opened:
+    with open_connection([release.folder / DATA_FILE], release.manifest.public_columns, Limits()) as opened:
         yield opened
 
 
@@ -95,7 +95,9 @@ def test_connection_does_not_see_the_variables_of_the_program(connection: duckdb
 
 def test_connections_share_nothing(hospital_release: Published) -> None:
     release = hospital_release.release
-    one, other = (open_connection([release.folder / DATA], release.manifest.public, Limits()) for _ in range(2))
+    one, other = (
+        open_connection([release.folder / DATA_FILE], release.manifest.public_columns, Limits()) for _ in range(2)
+    )
     with one, other:
         one.execute("CREATE TABLE notes AS SELECT 1 AS a")
         with pytest.raises(duckdb.CatalogException, match=r"notes does not exist"):
@@ -235,14 +237,14 @@ def test_a_comment_does_not_vouch_for_what_it_stands_beside(hospital_release: Pu
 
 def test_a_comment_does_not_make_a_protected_column_a_public_one(hospital_release: Published) -> None:
     released = hospital_release.release
-    name = released.manifest.sensitive[0]
+    name = released.manifest.sensitive_columns[0]
     plain = f"SELECT COUNT(*) FROM release WHERE {name} {{}} = '{released.manifest.domain[0]}'"
     alone, marked = (released.sql(plain.format(mark)) for mark in ("", "/* sqlglot.meta of the answer */"))
-    assert alone.table() == marked.table()
+    assert alone.to_table() == marked.to_table()
 
 
 def test_patterns_of_columns_find_public_ones_alone(hospital_release: Published) -> None:
     release = hospital_release.release
-    assert release.sql("SELECT COLUMNS('.*') FROM release LIMIT 1").names == release.manifest.public
+    assert release.sql("SELECT COLUMNS('.*') FROM release LIMIT 1").names == release.manifest.public_columns
     with pytest.raises(QueryError):
         release.sql("SELECT COLUMNS('sease') FROM release LIMIT 1")

@@ -32,13 +32,13 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What DuckDB is asked."""
     asked: list[str] = []
-    complaining = Session.complaining
+    complaining = Session.explain_errors
 
     def noted(session: Session) -> Any:
         asked.append("statement")
         return complaining(session)
 
-    monkeypatch.setattr(Session, "complaining", noted)
+    monkeypatch.setattr(Session, "explain_errors", noted)
     yield asked
 
 
@@ -93,7 +93,7 @@ def test_what_multiplies_itself_is_refused_before_it_is_made(
     release: Release, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(formulas, "MOST_PARTS", 4096)
-    monkeypatch.setattr(query_size, "MOST_WRITTEN", 8192)
+    monkeypatch.setattr(query_size, "MOST_SQL_PARTS", 8192)
     tracemalloc.start()
     try:
         with pytest.raises(QueryError, match=r"too large|lists that hold as much"):
@@ -118,7 +118,7 @@ def test_formula_counts_its_parts_as_often_as_they_are_used(monkeypatch: pytest.
 def test_what_is_written_for_duckdb_is_counted_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = allowed_sql.parse("SELECT ceil(1, ceil(1, ceil(1, age))) FROM release")
     assert allowed_sql.write_sql(tree).count("age") == 27
-    monkeypatch.setattr(query_size, "MOST_WRITTEN", 100)
+    monkeypatch.setattr(query_size, "MOST_SQL_PARTS", 100)
     with pytest.raises(QueryError, match="as it is written for DuckDB"):
         allowed_sql.write_sql(tree)
 
@@ -133,7 +133,7 @@ def test_what_is_written_for_duckdb_is_counted_while_it_is_written(monkeypatch: 
 def test_join_that_multiplies_is_refused_by_its_first_rows(
     release: Release, join: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most, rows = 0, Session.rows
+    most, rows = 0, Session.fetch_rows
 
     def measured(session: Session, sql: str) -> list[tuple[Any, ...]]:
         nonlocal most
@@ -141,7 +141,7 @@ def test_join_that_multiplies_is_refused_by_its_first_rows(
         most = max(most, len(found))
         return found
 
-    monkeypatch.setattr(Session, "rows", measured)
+    monkeypatch.setattr(Session, "fetch_rows", measured)
     wide = pa.table({"v": range(3_000)})
     with pytest.raises(QueryError, match="several"):
         release.sql(f"{COUNT} {join}", attach={"wide": wide}, timeout=600)

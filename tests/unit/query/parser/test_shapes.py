@@ -19,7 +19,7 @@ from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery, Range
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.schema import Schema
 from sfumato.errors import QueryError, ReleaseFormatError
 
@@ -103,7 +103,7 @@ def test_public_rows_are_shown(hospital_release: Published) -> None:
 
 def test_any_aggregate_of_public_columns_is_exact(hospital_release: Published) -> None:
     sql = "SELECT MEDIAN(age) AS m, MAX(admitted) AS last, COUNT(DISTINCT Sex) AS kinds FROM release WHERE age > 30"
-    columns, (row,) = hospital_release.release.sql(sql).table()
+    columns, (row,) = hospital_release.release.sql(sql).to_table()
     ages = sorted(row["age"] for row in hospital_release.rows if row["age"] is not None and row["age"] > 30)
     assert row["m"] == (ages[(len(ages) - 1) // 2] + ages[len(ages) // 2]) / 2
     assert (row["m_se"], row["kinds"], row["kinds_low"]) == (0, 2, 2)
@@ -116,13 +116,13 @@ def test_intervals_that_hold_together_are_wider(hospital_release: Published) -> 
     numbers = len(alone.rows)
     assert together.method == f"{alone.method}; intervals hold together (Bonferroni over {numbers} numbers)"
     each: Estimate = alone.rows[0]["n"]
-    row = together.table(0.9)[1][0]
+    row = together.to_table(0.9)[1][0]
     assert (row["n_low"], row["n_high"]) == each.interval(1 - 0.1 / numbers)
 
 
 def test_intervals_that_hold_together_allow_for_rows_that_are_not_shown(hospital_release: Published) -> None:
     whole, few = (hospital_release.release.sql(f"{GROUPED} {more}", simultaneous=True) for more in ("", "LIMIT 1"))
-    assert few.table()[1][0] == whole.table()[1][0]
+    assert few.to_table()[1][0] == whole.to_table()[1][0]
 
 
 # ------------------------------------------------------------------------------------------------------- tables beside
@@ -160,7 +160,7 @@ def test_table_joined_by_the_sensitive_column_is_estimated_like_it(hospital_rele
     inner = release.sql(sql.format(""), attach={"icd": CHAPTERS}).rows
     assert [row["chapter"] for row in inner] == ["blood", "lung"]
     counted_lung = "SELECT COUNT(*) FROM release JOIN icd ON code = disease WHERE chapter = 'lung' OR age > 200"
-    assert release.sql(counted_lung, attach={"icd": CHAPTERS}).only().value == close(lung.value)
+    assert release.sql(counted_lung, attach={"icd": CHAPTERS}).get_estimate().value == close(lung.value)
 
 
 def test_join_by_several_rows_is_refused_unless_a_condition_leaves_one(hospital_release: Published) -> None:
@@ -168,7 +168,7 @@ def test_join_by_several_rows_is_refused_unless_a_condition_leaves_one(hospital_
     sql = """SELECT COUNT(*) FROM release JOIN years ON "home town" = town WHERE disease = 'flu'"""
     with pytest.raises(QueryError, match=r"^the join counts some records several times"):
         hospital_release.release.sql(sql, attach={"years": years})
-    found = hospital_release.release.sql(f"{sql} AND year = 2020", attach={"years": years}).only()
+    found = hospital_release.release.sql(f"{sql} AND year = 2020", attach={"years": years}).get_estimate()
     both_towns = where(lambda row: row["home town"] in ("Aix", "Birr"))
     assert found.value == close(hospital_release.slow_count(both_towns, FLU))
 
@@ -212,13 +212,13 @@ def test_join_by_several_rows_is_refused_unless_a_condition_leaves_one(hospital_
     ],
 )
 def test_subqueries_filter_and_pick(hospital_release: Published, sql: str, condition: Any) -> None:
-    found = hospital_release.release.sql(sql, attach={"towns": TOWNS}).only()
+    found = hospital_release.release.sql(sql, attach={"towns": TOWNS}).get_estimate()
     assert found.value == close(hospital_release.slow_count(where(condition), FLU))
 
 
 def test_sensitive_column_may_be_looked_up_in_a_list(hospital_release: Published) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease IN (SELECT code FROM icd WHERE chapter = 'lung')"
-    found = hospital_release.release.sql(sql, attach={"icd": CHAPTERS}).only()
+    found = hospital_release.release.sql(sql, attach={"icd": CHAPTERS}).get_estimate()
     assert found == hospital_release.release.count(where="disease IN ('flu', 'cold', 'asthma')")
 
 
@@ -232,7 +232,7 @@ def test_table_is_attached_from_any_source(hospital_release: Published, tmp_path
     elif form == "parquet":
         pq.write_table(towns, path)
     sql = """SELECT COUNT(*) FROM release JOIN t ON "home town" = town WHERE disease = 'flu' AND country = 'IE'"""
-    found = hospital_release.release.sql(sql, attach={"t": sources.get(form, path)}).only()
+    found = hospital_release.release.sql(sql, attach={"t": sources.get(form, path)}).get_estimate()
     assert found.value == close(hospital_release.slow_count(where(lambda row: row["home town"] == "Birr"), FLU))
 
 
@@ -279,7 +279,7 @@ def test_sensitive_number_may_be_weighed_by_a_public_one(incomes: Release) -> No
 def ranges(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A release whose sensitive column and a public one were published in ranges."""
     table = people(120, disease=[5, 22, 25, 39, 41, 60, None] * 4, age=[18, 30, 44, 60])
-    schema = Schema.of("disease", bins={"disease": "0,20,40,60", "age": "0,30,60"})
+    schema = Schema.of("disease", ranges={"disease": "0,20,40,60", "age": "0,30,60"})
     return published(table, tmp_path_factory.mktemp("ranges") / "release", schema=schema)
 
 
@@ -383,7 +383,7 @@ def test_ranges_are_compared_in_their_order_and_with_numbers_in_quotes(
         assert ranges.count(where=where.format(condition)).value == ranges.count(where=where.format(same)).value
         (found,) = ranges.ask_many([f"SELECT COUNT(*) FROM release WHERE {where.format(condition)}"])
         assert isinstance(found, Answer)
-        assert found.only().value == close(ranges.count(where=where.format(same)).value)
+        assert found.get_estimate().value == close(ranges.count(where=where.format(same)).value)
 
 
 @pytest.mark.parametrize("beside", ["", " AND disease < 40"])
@@ -392,13 +392,13 @@ def test_text_that_is_no_range_is_refused_in_a_subquery(ranges: Release, beside:
     sql = f"SELECT COUNT(*) FROM release AS r WHERE sex IN ({inner}){beside}"
     with pytest.raises(QueryError, match=r"^'age' has no range '30-60'; did you mean"):
         ranges.sql(sql.format("30-60"))
-    assert ranges.sql(sql.format("[30,60]")).only().value > 0
+    assert ranges.sql(sql.format("[30,60]")).get_estimate().value > 0
 
 
 def test_ranges_come_in_the_order_of_their_edges(tmp_path: Path) -> None:
     """As texts, [100,120] would come before [20,100)."""
     table = people(60, age=[5, 30, 110, 30, 110])
-    release = published(table, tmp_path / "release", schema=Schema.of("disease", bins={"age": "0,20,100,120"}))
+    release = published(table, tmp_path / "release", schema=Schema.of("disease", ranges={"age": "0,20,100,120"}))
     assert release.count(where="age > '[20,100)'").value == release.count(where="age = '[100,120]'").value == 24
     assert release.count(where="age <= '[20,100)'").value == 36
 
@@ -408,7 +408,7 @@ def test_moments_are_compared_with_edges_that_have_an_offset_or_none(tmp_path: P
     zone = datetime.UTC if offset else None
     days = [datetime.datetime(2024, month, 1, tzinfo=zone) for month in (1, 2, 3)]
     edges = [f"2024-0{month}-01T00:00:00{offset}" for month in (1, 3, 4)]
-    schema = Schema.of("disease", bins={"seen": edges})
+    schema = Schema.of("disease", ranges={"seen": edges})
     release = published(people(60, seen=days), tmp_path / "release", schema=schema)
     for asked in ("2024-03-01", "2024-03-01 00:00:00+00:00", "2024-03-01T02:00:00+02:00"):
         assert release.count(where=f"seen < '{asked}'").value == 40
@@ -433,7 +433,7 @@ def test_one_question_of_many_with_no_range_leaves_the_others_together(ranges: R
     wrong, right = ranges.ask_many([f"SELECT COUNT(*) FROM release WHERE age = '{each}'" for each in asked])
     assert isinstance(wrong, QueryError)
     assert isinstance(right, Answer)
-    assert right.only().value == ranges.count(where="age >= 30").value
+    assert right.get_estimate().value == ranges.count(where="age >= 30").value
 
 
 @pytest.mark.parametrize("aggregate", ["SUM(disease)", "AVG(disease)", "SUM(disease * age)"])
@@ -456,7 +456,7 @@ def test_python_asks_what_sql_asks(hospital_release: Published) -> None:
         "COUNT(*) FILTER (WHERE disease = 'cold') / COUNT(*)": release.share("disease = 'cold'", where=only),
     }
     for expression, estimate in queries.items():
-        assert release.sql(f"SELECT {expression} AS e FROM release WHERE {only}").only() == estimate
+        assert release.sql(f"SELECT {expression} AS e FROM release WHERE {only}").get_estimate() == estimate
     table = release.crosstab("Sex", "disease", where="age > 30")
     grouped = "SELECT Sex, disease, COUNT(*) AS n FROM release WHERE age > 30 GROUP BY Sex, disease"
     assert table == release.sql(grouped)
@@ -489,7 +489,7 @@ def test_weights_of_records_add_up_to_counts(hospital_release: Published, value:
 
 def test_answer_is_a_table_for_any_tool(hospital_release: Published) -> None:
     answer = hospital_release.release.sql(f"{GROUPED} ORDER BY Sex, decade")
-    columns, rows = answer.table(0.9)
+    columns, rows = answer.to_table(0.9)
     assert answer.to_arrow(0.9).to_pylist() == rows
     frame = answer.to_pandas(0.9)
     assert isinstance(frame, pd.DataFrame)
@@ -516,13 +516,13 @@ def test_quick_way_to_a_count_gives_the_same(
 ) -> None:
     release = published_by(mechanism, people(240), tmp_path / "release")
     quick = release.sql(sql)
-    monkeypatch.setattr(Values, "hits", lambda *given: None)
+    monkeypatch.setattr(ValueEncoding, "tally_hits", lambda *given: None)
     assert release.sql(sql) == quick
 
 
 def test_value_outside_its_cell_is_refused(tmp_path: Path) -> None:
     release = published_by("small-domain", people(240), tmp_path / "release")
-    path = release.folder / release.manifest.data
+    path = release.folder / release.manifest.data_file
     table = pq.read_table(path)
     column = str(release.manifest.cell_column)
     strange = table.set_column(table.schema.names.index(column), column, pa.array([200] * len(table), pa.int32()))

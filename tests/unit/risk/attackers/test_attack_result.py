@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sfumato._risk.attackers.attack_result import Attack, Belief, BeliefSum, compute_wilson_interval
+from sfumato._risk.attackers.attack_result import Attack, BeliefSum, BeliefSummary, compute_wilson_interval
 
 LIMITS = (Fraction(1, 2), Fraction(1, 3), Fraction(1))
 
@@ -49,31 +49,35 @@ def test_beliefs_are_added_up_by_definition_however_they_come(records: list[tupl
     numbers = np.array([[float(each) for each in parts] for parts in beliefs])
     for part in (slice(0, cut), slice(cut, None)):
         added.add(numbers[part], np.array(held)[part])
-    found = added.result()
+    found = added.summarize()
     expected = slow_sum(beliefs, held)
-    assert [found.right, found.mean, found.worst, found.above, found.well_above] == pytest.approx(
-        [float(each) for each in expected]
-    )
-    assert found.interval == compute_wilson_interval(found.right, len(held))
+    assert [
+        found.success,
+        found.mean_belief,
+        found.worst_belief,
+        found.share_above,
+        found.share_well_above,
+    ] == pytest.approx([float(each) for each in expected])
+    assert found.interval == compute_wilson_interval(found.success, len(held))
 
 
 def test_of_equally_likely_values_one_is_guessed() -> None:
     added = BeliefSum(np.ones(4))
     added.add(np.full((8, 4), 0.25), np.arange(8) % 4)
-    assert added.result().right == 1 / 4
+    assert added.summarize().success == 1 / 4
 
 
 def test_belief_at_its_limit_is_not_above_it_whatever_floating_point_numbers_do() -> None:
     added = BeliefSum(np.array([1 / 3, 1 / 3, 1 / 3]))
     added.add(np.full((1, 3), 0.1 + 0.2 + 1 / 30), np.array([0]))
-    assert added.result().above == 0
+    assert added.summarize().share_above == 0
 
 
 def test_value_that_is_not_protected_is_never_beyond() -> None:
     added = BeliefSum(np.ones(2))
     added.add(np.array([[1.0, 0.0]]), np.array([0]))
-    found = added.result()
-    assert (found.worst, found.above, found.well_above) == (1, 0, 0)
+    found = added.summarize()
+    assert (found.worst_belief, found.share_above, found.share_well_above) == (1, 0, 0)
 
 
 def test_well_above_is_a_tenth_of_the_odds() -> None:
@@ -81,16 +85,22 @@ def test_well_above_is_a_tenth_of_the_odds() -> None:
     for belief, is_well in ((0.52, False), (11 / 21 + 1e-6, True)):
         added = BeliefSum(np.array([0.5, 0.5]))
         added.add(np.array([[belief, 1 - belief]]), np.array([0]))
-        assert (added.result().above, added.result().well_above) == (1, is_well)
+        assert (added.summarize().share_above, added.summarize().share_well_above) == (1, is_well)
 
 
 def test_nobody_is_believed_nothing_of() -> None:
-    found = BeliefSum(np.array([0.5])).result()
-    assert (found.right, found.mean, found.worst, found.above, found.well_above) == (0, 0, 0, 0, 0)
+    found = BeliefSum(np.array([0.5])).summarize()
+    assert (found.success, found.mean_belief, found.worst_belief, found.share_above, found.share_well_above) == (
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 def test_attack_is_json_of_plain_numbers() -> None:
-    belief = Belief(0.5, (0.4, 0.6), 0.3, 0.9, 0.1, 0.05)
+    belief = BeliefSummary(0.5, (0.4, 0.6), 0.3, 0.9, 0.1, 0.05)
     written = json.loads(json.dumps(Attack("one column", ("sex",), "disease", 10, belief, None).to_json()))
     numbers = {"right": 0.5, "right_low": 0.4, "right_high": 0.6, "mean_belief": 0.3, "worst_belief": 0.9}
     assert written == {
@@ -105,11 +115,11 @@ def test_attack_is_json_of_plain_numbers() -> None:
 
 
 def test_what_is_more_than_the_columns_is_written_too() -> None:
-    belief = Belief(0.5, (0.4, 0.6), 0.3, 0.9, 0.1, 0.05)
+    belief = BeliefSummary(0.5, (0.4, 0.6), 0.3, 0.9, 0.1, 0.05)
     attack = Attack("others", ("sex",), "disease", 10, belief, None, "sex and others", belief, 7)
     written = attack.to_json()
     assert (written["knows"], written["control"], written["seed"]) == ("sex and others", belief.to_json(), 7)
-    assert [Attack("one column", told, "disease", 1, belief, None).knows for told in ((), ("a",), ("a", "b"))] == [
+    assert [Attack("one column", told, "disease", 1, belief, None).knowledge for told in ((), ("a",), ("a", "b"))] == [
         "how frequent the values are",
         "a",
         "all 2 public columns",
@@ -121,12 +131,12 @@ def test_surprise_is_counted_in_standard_deviations_of_what_is_expected() -> Non
     for right in range(5):
         added = BeliefSum(np.ones(2))
         added.add(np.tile([0.8, 0.2], (4, 1)), np.array([0] * right + [1] * (4 - right)))
-        found = added.result()
-        assert found.expected == pytest.approx(0.8)
+        found = added.summarize()
+        assert found.expected_success == pytest.approx(0.8)
         assert found.surprise == pytest.approx((right - 3.2) / 0.8)
     added = BeliefSum(np.ones(2))
     added.add(np.eye(2), np.array([0, 1]))
-    assert added.result().surprise == 0
+    assert added.summarize().surprise == 0
 
 
 # ------------------------------------------------------------------------------------------------------------- interval

@@ -17,14 +17,14 @@ from enumeration import replaced_by
 from releases import WAYS
 from sfumato._core.arrays import Codes
 from sfumato._core.random_draws import Draws
-from sfumato._figures.attack_success import GuessedRight
-from sfumato._figures.known_others import Corruption
+from sfumato._figures.attack_success import AttackSuccess
+from sfumato._figures.known_others import KnownOthersCurve
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._publication_plan import Request, attack_plan
 from sfumato._records import PerturbedRecords
-from sfumato._records.column_codes import CodedColumn, Sensitive
+from sfumato._records.column_codes import CodedColumn, SensitiveColumns
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
@@ -35,10 +35,10 @@ from sfumato._risk.attackers.attack_scenarios import (
     attack_with_frequencies,
     attack_with_known_others,
     attack_with_own_belief,
+    attack_with_release_alone,
     attack_with_two_releases,
     attack_with_worst_column,
     measure_by_known_share,
-    release_alone,
     run_attack_scenarios,
 )
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, make_planned_setups
@@ -48,7 +48,7 @@ from sfumato.mechanisms import REGISTRY
 
 VALUES = ("a", "b", "c", "d")
 COUNTS = (400, 600, 700, 300)
-SENSITIVE = Sensitive.of_column(CodedColumn("disease", pa.array(VALUES), False))
+SENSITIVE = SensitiveColumns.of_column(CodedColumn("disease", pa.array(VALUES), False))
 
 
 def table() -> Sample:
@@ -64,7 +64,7 @@ def table() -> Sample:
     return Sample(columns, held, len(held))
 
 
-def chosen_by(mechanism: str) -> Chosen:
+def chosen_by(mechanism: str) -> ChosenMechanism:
     way = WAYS[mechanism]
     draws = Draws.unsafe_test_key("5c" * 32)
     groups = Hierarchy.of(("own", "kind"), [(value, "ab" if value in "ab" else "others") for value in VALUES])
@@ -74,7 +74,7 @@ def chosen_by(mechanism: str) -> Chosen:
 
 def scene_of(mechanism: str, seed: int = 1, sample: Sample | None = None) -> AttackSetup:
     sample, chosen = sample or table(), chosen_by(mechanism)
-    found = make_targets(sample, SENSITIVE, WAYS[mechanism].spec.resolved(chosen.histogram))
+    found = make_targets(sample, SENSITIVE, WAYS[mechanism].spec.resolve(chosen.histogram))
     (scene,) = make_planned_setups(chosen, sample, SENSITIVE, found, seed)
     return scene
 
@@ -87,7 +87,7 @@ every_mechanism = pytest.mark.parametrize("mechanism", list(REGISTRY))
 def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> None:
     scene = scene_of(mechanism)
     found = run_attack_scenarios(scene, scene_of(mechanism, 2))
-    assert [each.who for each in found] == [
+    assert [each.scenario for each in found] == [
         "frequencies",
         "one column",
         "all columns",
@@ -97,13 +97,13 @@ def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> N
     ]
     for each in found:
         assert each.with_release is not None
-        assert (each.seed, each.about) == (1, "disease")
+        assert (each.seed, each.protected_column) == (1, "disease")
         low, high = each.with_release.interval
-        assert low <= each.with_release.right <= high
-    shown = [GuessedRight.of(each, mechanism) for each in found]
-    assert [each.knows for each in shown] == [
+        assert low <= each.with_release.success <= high
+    shown = [AttackSuccess.of(each, mechanism) for each in found]
+    assert [each.knowledge for each in shown] == [
         "how frequent the values are",
-        *found[1].told,
+        *found[1].known_columns,
         "all 3 public columns",
         "all 3 public columns and the values of 20% of the others",
         "all 3 public columns and a second release",
@@ -119,7 +119,7 @@ def test_who_has_a_release_is_right_at_least_as_often_and_as_often_as_expected(m
     for attack in (attack_with_frequencies(scene), attack_with_all_columns(scene)):
         assert attack.with_release is not None
         assert abs(attack.with_release.surprise) < 5
-        assert attack.with_release.right >= attack.without.right - 5 * attack.with_release.deviation
+        assert attack.with_release.success >= attack.without_release.success - 5 * attack.with_release.deviation
 
 
 @pytest.mark.slow
@@ -144,8 +144,8 @@ def test_request_is_attacked_before_anything_is_published() -> None:
     request = Request(people, schema=Schema.of("disease"), spec=BreachBound("1/5", "1/3"), mechanism="subset")
     once, again = (attack_plan(request, second=True, known_share=0.5, seed=3) for _ in range(2))
     assert [each.to_json() for each in once] == [each.to_json() for each in again]
-    assert [each.who for each in once][-2:] == ["two releases", "release alone"]
-    assert once[3].words.endswith("the values of 50% of the others")
+    assert [each.scenario for each in once][-2:] == ["two releases", "release alone"]
+    assert once[3].label.endswith("the values of 50% of the others")
     assert [each.seed for each in attack_plan(request)] == [None] * 5
 
 
@@ -171,12 +171,12 @@ def test_frequencies_beside_uniform_are_right_as_the_closed_form_says(retention:
     found = attack_with_frequencies(scene)
     expected = sum(max(Fraction(counts[x], 128) * law[x][y] for x in range(4)) for y in range(4))
     assert found.with_release is not None
-    assert found.with_release.right == pytest.approx(float(expected))
-    assert found.with_release.expected == pytest.approx(float(expected), abs=2e-3)  # shares are smoothed
-    assert found.without.right == 1 / 2
+    assert found.with_release.success == pytest.approx(float(expected))
+    assert found.with_release.expected_success == pytest.approx(float(expected), abs=2e-3)  # shares are smoothed
+    assert found.without_release.success == 1 / 2
 
 
-def tiny(mechanism: str, held: Sequence[int]) -> tuple[Chosen, Sample]:
+def tiny(mechanism: str, held: Sequence[int]) -> tuple[ChosenMechanism, Sample]:
     """A plan for a few records, who all have a column of their own."""
     counts = np.bincount(held, minlength=3).tolist()
     way = WAYS[mechanism]
@@ -206,13 +206,13 @@ def test_posterior_under_any_belief_is_that_of_all_tables_and_draws(mechanism: s
     for values in product(range(3), repeat=3):
         chance = np.prod([prior["abc"[x]] * law[y, x] for x, y in zip(values, shown, strict=True)])
         weights[np.arange(3), values] += chance
-    sensitive = Sensitive.of_column(CodedColumn("disease", pa.array(VALUES[:3]), False))
-    (target,) = make_targets(sample, sensitive, WAYS[mechanism].spec.resolved(chosen.histogram))
+    sensitive = SensitiveColumns.of_column(CodedColumn("disease", pa.array(VALUES[:3]), False))
+    (target,) = make_targets(sample, sensitive, WAYS[mechanism].spec.resolve(chosen.histogram))
     scene = AttackSetup(target, lambda rows: law[shown[rows]], np.arange(3))
     beliefs = np.tile(np.array(list(prior.values())) / 6, (3, 1))
-    assert scene.after(beliefs, np.arange(3)) == pytest.approx(weights / weights.sum(axis=1, keepdims=True))
+    assert scene.update_beliefs(beliefs, np.arange(3)) == pytest.approx(weights / weights.sum(axis=1, keepdims=True))
     found = attack_with_own_belief(scene, prior, "abc")
-    assert found.without.right == pytest.approx(1 / 3)  # everybody is believed to have the first value
+    assert found.without_release.success == pytest.approx(1 / 3)  # everybody is believed to have the first value
 
 
 @pytest.mark.parametrize(
@@ -235,8 +235,8 @@ def test_belief_is_read_from_a_file(tmp_path: Path) -> None:
     path.write_text("value,share\na,1/3\nc,2/3\n", encoding="utf-8")
     found = attack_with_own_belief(scene, path, VALUES)
     assert found.to_json() == attack_with_own_belief(scene, {"a": 1, "c": 2}, VALUES).to_json()
-    assert found.without.right == COUNTS[2] / sum(COUNTS)
-    assert (found.who, found.knows) == ("own belief", "what you believe")
+    assert found.without_release.success == COUNTS[2] / sum(COUNTS)
+    assert (found.scenario, found.knowledge) == ("own belief", "what you believe")
 
 
 # ---------------------------------------------------------------------------------------------------------- one by one
@@ -247,15 +247,15 @@ def test_what_columns_tell_is_worked_out_once_for_all_releases_of_the_same_peopl
     one, other = scene_of("uniform"), scene_of("subset")
     again = replace(other, target=one.target)
     found, alone = attack_with_all_columns(one), [attack_with_all_columns(again), attack_with_all_columns(other)]
-    assert len(one.target.kept) == 1
+    assert len(one.target.belief_cache) == 1
     assert alone[0] == alone[1]
-    assert found.without == alone[1].without
+    assert found.without_release == alone[1].without_release
 
 
 def test_worst_column_is_the_one_with_most_right_guesses() -> None:
     scene = scene_of("subset")
-    assert attack_with_worst_column(scene).told == ("half",)
-    assert attack_with_worst_column(replace(scene, likely=lambda rows: None)).told == ("half",)
+    assert attack_with_worst_column(scene).known_columns == ("half",)
+    assert attack_with_worst_column(replace(scene, compute_likelihoods=lambda rows: None)).known_columns == ("half",)
     with pytest.raises(SpecError, match="no public column"):
         attack_with_worst_column(replace(scene, target=replace(scene.target, columns={})))
 
@@ -268,10 +268,10 @@ def test_equally_likely_values_are_guessed_by_chance_and_not_against_the_truth()
     record is left out by itself, these 14/64 are guessed wrong, and not half of them.
     """
     found = attack_with_worst_column(scene_of("anatomy"))
-    assert found.told == ("half",)
+    assert found.known_columns == ("half",)
     assert found.with_release is not None
-    assert found.with_release.right == pytest.approx(45 / 64 + 7 / 64, abs=0.04)
-    assert found.with_release.right > 45 / 64 + 0.03
+    assert found.with_release.success == pytest.approx(45 / 64 + 7 / 64, abs=0.04)
+    assert found.with_release.success > 45 / 64 + 0.03
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "subset", "decoys", "harmonic"])
@@ -287,12 +287,14 @@ def test_who_knows_others_of_a_bucket_is_left_with_its_other_values() -> None:
     for share in (0.0, 0.4, 0.8):
         found = attack_with_known_others(scene, share)
         assert found.with_release is not None
-        assert found.with_release.right == pytest.approx(share + (1 - share) / 2, abs=0.06)
-        assert found.words == f"nothing and the values of {share:.0%} of the others"
+        assert found.with_release.success == pytest.approx(share + (1 - share) / 2, abs=0.06)
+        assert found.label == f"nothing and the values of {share:.0%} of the others"
     with pytest.raises(SpecError, match="cannot be known"):
         attack_with_known_others(scene, 1.0)
-    curve = Corruption("anatomy", measure_by_known_share(scene, (0.0, 0.4)))
-    assert curve.known == [(share, attack_with_known_others(scene, share).with_release.right) for share in (0.0, 0.4)]
+    curve = KnownOthersCurve("anatomy", measure_by_known_share(scene, (0.0, 0.4)))
+    assert curve.known_points == [
+        (share, attack_with_known_others(scene, share).with_release.success) for share in (0.0, 0.4)
+    ]
 
 
 def test_second_release_multiplies_odds_and_must_be_of_the_same_people() -> None:
@@ -300,12 +302,14 @@ def test_second_release_multiplies_odds_and_must_be_of_the_same_people() -> None
     found = attack_with_two_releases(scene, again)
     assert found.with_release is not None
     rows, believing = scene.rows, module._compute_calibrated_beliefs(scene)
-    weighed = believing(rows) * scene.likely(rows) * again.likely(rows)
-    right = weighed.argmax(axis=1) == scene.target.held[rows]
-    assert found.with_release.right == pytest.approx(right.mean())
+    weighed = believing(rows) * scene.compute_likelihoods(rows) * again.compute_likelihoods(rows)
+    right = weighed.argmax(axis=1) == scene.target.true_codes[rows]
+    assert found.with_release.success == pytest.approx(right.mean())
     assert abs(found.with_release.surprise) < 5
     with pytest.raises(SpecError, match="same people"):
-        attack_with_two_releases(scene, replace(again, target=replace(again.target, held=scene.target.held[::-1])))
+        attack_with_two_releases(
+            scene, replace(again, target=replace(again.target, true_codes=scene.target.true_codes[::-1]))
+        )
 
 
 def test_same_draws_twice_are_no_second_release() -> None:
@@ -315,35 +319,35 @@ def test_same_draws_twice_are_no_second_release() -> None:
 
 
 def test_law_that_is_not_known_tells_nothing() -> None:
-    scene = replace(scene_of("uniform"), likely=lambda rows: None)
+    scene = replace(scene_of("uniform"), compute_likelihoods=lambda rows: None)
     assert [each.with_release for each in run_attack_scenarios(scene, scene)] == [None] * 6
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "anatomy", "buckets", "decoys", "small-domain"])
 def test_release_alone_teaches_how_columns_go_with_values(mechanism: str) -> None:
     """The control is about the same as what columns tell of strangers: 0.5 + 0.5/4 of the people by the first one."""
-    found = release_alone(scene_of(mechanism))
+    found = attack_with_release_alone(scene_of(mechanism))
     assert found.control is not None
     assert found.with_release is not None
-    assert found.with_release.right > found.without.right
+    assert found.with_release.success > found.without_release.success
     blind = max(COUNTS) / sum(COUNTS)
-    assert blind - 0.1 < found.control.right < 0.75
+    assert blind - 0.1 < found.control.success < 0.75
 
 
 def test_release_alone_teaches_nothing_about_strangers_where_columns_tell_nothing() -> None:
     chance = np.random.default_rng(8)
     held = table().sensitive
     sample = Sample({name: chance.integers(0, 4, len(held)) for name in "xyz"}, held, len(held))
-    found = release_alone(scene_of("anatomy", 1, sample))
+    found = attack_with_release_alone(scene_of("anatomy", 1, sample))
     assert found.control is not None
     assert found.with_release is not None
-    assert found.control.right < max(COUNTS) / sum(COUNTS) + 0.05
-    assert found.with_release.right == pytest.approx(1 / 2, abs=0.06)
+    assert found.control.success < max(COUNTS) / sum(COUNTS) + 0.05
+    assert found.with_release.success == pytest.approx(1 / 2, abs=0.06)
 
 
 def test_few_public_columns_are_enough_for_nobody() -> None:
     sample = replace(table(), columns={})
-    assert [each.who for each in run_attack_scenarios(scene_of("uniform", 1, sample))] == ["frequencies"]
+    assert [each.scenario for each in run_attack_scenarios(scene_of("uniform", 1, sample))] == ["frequencies"]
 
 
 def test_of_many_people_whole_groups_are_attacked(monkeypatch: pytest.MonkeyPatch) -> None:

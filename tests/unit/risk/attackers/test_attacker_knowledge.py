@@ -15,7 +15,7 @@ from sfumato._risk.attackers import attacker_knowledge
 from sfumato._risk.attackers.attacker_knowledge import (
     TEMPERS,
     WEIGHTS,
-    Evidence,
+    ColumnEvidence,
     Knowledge,
     compute_smoothed_shares,
     count_cooccurrences,
@@ -32,11 +32,11 @@ def codes_of(rows: Sequence[tuple[int, ...]]) -> list[Codes]:
 
 def learned_by(columns: Sequence[Codes], held: Codes) -> Knowledge:
     shares = compute_smoothed_shares(held, SIZE)
-    return Knowledge.of([Evidence.of(codes, held, shares) for codes in columns], held, shares)
+    return Knowledge.of([ColumnEvidence.of(codes, held, shares) for codes in columns], held, shares)
 
 
 def all_beliefs(columns: Sequence[Codes], held: Codes) -> Floats:
-    return learned_by(columns, held).beliefs(np.arange(len(held)))
+    return learned_by(columns, held).compute_beliefs(np.arange(len(held)))
 
 
 @settings(max_examples=examples(60))
@@ -82,7 +82,7 @@ def test_beliefs_by_several_columns_are_tempered_products(rows: list[tuple[int, 
     found = learned_by(codes_of(rows)[:2], codes_of(rows)[2])
     assert fits[TEMPERS.tolist().index(found.temper)] == pytest.approx(max(fits))
     expected = tempered[TEMPERS.tolist().index(found.temper)]
-    assert found.beliefs(np.arange(len(held))) == pytest.approx(expected, rel=1e-6)
+    assert found.compute_beliefs(np.arange(len(held))) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("many", [1, 3])
@@ -122,9 +122,9 @@ def test_column_in_which_everybody_is_alone_gives_the_shares_of_the_table(rows: 
 @given(TABLES)
 def test_beliefs_of_some_records_are_those_of_all(rows: list[tuple[int, ...]]) -> None:
     learned = learned_by(codes_of(rows)[:2], codes_of(rows)[2])
-    whole = learned.beliefs(np.arange(len(rows)))
+    whole = learned.compute_beliefs(np.arange(len(rows)))
     some = np.arange(len(rows))[::-2]
-    assert learned.beliefs(some) == pytest.approx(whole[some])
+    assert learned.compute_beliefs(some) == pytest.approx(whole[some])
 
 
 @given(TABLES)
@@ -142,8 +142,8 @@ def test_column_that_determines_the_value_is_believed() -> None:
 def test_what_is_believed_of_a_record_does_not_come_from_itself() -> None:
     """Pairs of records with different values: everybody believes what the other one has."""
     pairs, held = np.repeat(np.arange(200), 2), np.tile([0, 1], 200)
-    own = Evidence.of(pairs, held, np.array([0.5, 0.5]))
-    found = Knowledge(np.array([0.5, 0.5]), held, [own]).beliefs(np.arange(400))
+    own = ColumnEvidence.of(pairs, held, np.array([0.5, 0.5]))
+    found = Knowledge(np.array([0.5, 0.5]), held, [own]).compute_beliefs(np.arange(400))
     assert (found[np.arange(400), held] < 0.5).all()
 
 
@@ -161,7 +161,7 @@ def test_same_column_five_times_is_believed_as_once() -> None:
     once, often = learned_by([column], held), learned_by([column] * 5, held)
     rows = np.arange(20_000)
     assert often.temper == 0.2
-    assert often.beliefs(rows) == pytest.approx(once.beliefs(rows), abs=1e-9)
+    assert often.compute_beliefs(rows) == pytest.approx(once.compute_beliefs(rows), abs=1e-9)
 
 
 @pytest.mark.parametrize("most", [1, 10**6], ids=["sparse", "dense"])
@@ -181,8 +181,8 @@ def test_evidence_of_a_record_is_that_of_its_cell() -> None:
     chance = np.random.default_rng(3)
     codes, held = chance.integers(0, 7, 500).astype(np.uint8), chance.integers(0, 5, 500).astype(np.uint8)
     shares = attacker_knowledge.compute_smoothed_shares(held, 5)
-    by_cell, by_record = (Evidence.of(codes, held, shares, height) for height in (0, 500))
-    assert by_cell.own.tolist() == by_record.own.tolist()
+    by_cell, by_record = (ColumnEvidence.of(codes, held, shares, height) for height in (0, 500))
+    assert by_cell.own_log_weights.tolist() == by_record.own_log_weights.tolist()
 
 
 def test_temper_is_chosen_on_few_of_many_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,12 +190,12 @@ def test_temper_is_chosen_on_few_of_many_beliefs(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(attacker_knowledge, "TUNING_CELLS", 4 * SIZE)
     held = np.array([0, 1, 2, 3] * 100)
     rows: list[int] = []
-    said = Knowledge._said
+    said = Knowledge._sum_log_weights
 
     def noted(self: Knowledge, asked: Codes) -> Floats:
         rows.append(len(asked))
         return said(self, asked)
 
-    monkeypatch.setattr(Knowledge, "_said", noted)
+    monkeypatch.setattr(Knowledge, "_sum_log_weights", noted)
     learned_by([held, held], held)
     assert rows == [4]

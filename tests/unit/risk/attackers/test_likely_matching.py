@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato._core.random_draws import Draws
-from sfumato._risk.attackers.likely_matching import Crowds, draw_likely_order
+from sfumato._risk.attackers.likely_matching import EquivalenceClasses, draw_likely_order
 
 LAW = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.5, 0.1, 0.4], [0.1, 0.1, 0.8]])
 HELD = np.array([0, 1, 0, 2])
@@ -24,10 +24,10 @@ def drawn(sizes: list[int], number: int) -> tuple[int, ...]:
 
 
 def test_partners_are_of_the_same_crowd_and_each_others() -> None:
-    crowds = Crowds.of(np.array([1, 4, 3, 2]))
+    crowds = EquivalenceClasses.of(np.array([1, 4, 3, 2]))
     for number in range(20):
-        partner = crowds.partners(keyed(number).stream("test").words(0, 4))
-        assert (crowds.crowd[partner] == crowds.crowd).all()
+        partner = crowds.choose_partners(keyed(number).get_stream("test").draw_bits(0, 4))
+        assert (crowds.class_numbers[partner] == crowds.class_numbers).all()
         assert (partner[partner] == np.arange(10)).all()
 
 

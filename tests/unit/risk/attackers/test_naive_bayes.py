@@ -7,7 +7,7 @@ import pytest
 
 from sfumato._records.tally import Holdings
 from sfumato._risk.attackers.naive_bayes import (
-    Beliefs,
+    CandidateBeliefs,
     learn_best_round,
     learn_by_rounds,
     learn_from_buckets,
@@ -31,7 +31,7 @@ def shown(kept: float) -> np.ndarray:
 def test_first_round_learns_the_shares_and_later_ones_the_columns() -> None:
     rounds = list(learn_by_rounds(shown(0.5), [COLUMN, NOISE], 6))
     assert len(rounds) == 7
-    assert rounds[0].by_value.mean(axis=0) == pytest.approx([0.5, 0.3, 0.2], abs=0.05)
+    assert rounds[0].value_beliefs.mean(axis=0) == pytest.approx([0.5, 0.3, 0.2], abs=0.05)
     right = [(each.guesses == HELD).mean() for each in rounds]
     assert right[-1] > right[0] + 0.05
 
@@ -67,7 +67,7 @@ def test_learning_stops_before_it_learns_noise() -> None:
 
 
 def test_value_of_a_column_that_was_not_met_is_possible() -> None:
-    found = Beliefs(np.tile(np.arange(2), (4, 1)), np.full((4, 2), 0.5), 2)
+    found = CandidateBeliefs(np.tile(np.arange(2), (4, 1)), np.full((4, 2), 0.5), 2)
     general = predict_others(found, [np.array([0, 0, 1, 1])], [np.array([5])])
     assert general == pytest.approx(np.array([[0.5, 0.5]]))
 
@@ -75,6 +75,6 @@ def test_value_of_a_column_that_was_not_met_is_possible() -> None:
 def test_beliefs_by_value_leave_out_what_is_no_candidate() -> None:
     holdings = Holdings(np.array([0, 0, 1]), np.array([2, 0, 1]), np.array([1, 1, 1]), domain_size=3)
     found = learn_from_buckets(np.array([0, 0, 1]), holdings, [np.array([0, 1, 0])], 3)
-    assert found.by_value.sum(axis=1) == pytest.approx(np.ones(3))
-    assert found.by_value[2].tolist() == [0, 1, 0]
-    assert found.by_value[:2, 1].tolist() == [0, 0]
+    assert found.value_beliefs.sum(axis=1) == pytest.approx(np.ones(3))
+    assert found.value_beliefs[2].tolist() == [0, 1, 0]
+    assert found.value_beliefs[:2, 1].tolist() == [0, 0]

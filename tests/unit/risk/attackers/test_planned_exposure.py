@@ -17,10 +17,10 @@ from selection import examples
 from sfumato._core.arrays import Codes, Floats
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._records import PerturbedRecords
-from sfumato._records.column_codes import CodedColumn, Sensitive
+from sfumato._records.column_codes import CodedColumn, SensitiveColumns
 from sfumato._request.group_requirements import DecoyGroups, Diversity, ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, PrivacySpec, Tolerance
@@ -50,10 +50,10 @@ VALUES = ("a", "b", "c", "d")
 BOUND = BreachBound("1/3", "2/3")
 
 
-def sensitive_of(*names: str, values: Sequence[str] = VALUES) -> Sensitive:
+def sensitive_of(*names: str, values: Sequence[str] = VALUES) -> SensitiveColumns:
     """One column, or several that are protected each for itself."""
     parts = tuple(CodedColumn(name, pa.array(values), False) for name in names)
-    return Sensitive.of_product(", ".join(names), parts, is_independent=len(names) > 1)
+    return SensitiveColumns.of_product(", ".join(names), parts, is_independent=len(names) > 1)
 
 
 def sample_of(held: Sequence[int], **columns: Sequence[int]) -> Sample:
@@ -88,13 +88,18 @@ def test_attack_is_the_sum_of_what_is_believed_of_each_record_however_it_is_cut(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planned_exposure, "CHUNK_BELIEFS", cells)
         found = attack(ONE_COLUMN, names, target, lambda chosen: likely[chosen])
-    beliefs = target.known(names).beliefs(np.arange(len(held)))
-    for believed, expected in ((found.without, beliefs), (found.with_release, beliefs * likely)):
+    beliefs = target.learn(names).compute_beliefs(np.arange(len(held)))
+    for believed, expected in ((found.without_release, beliefs), (found.with_release, beliefs * likely)):
         added = BeliefSum(target.limits)
-        added.add(expected / expected.sum(axis=1, keepdims=True), target.held)
+        added.add(expected / expected.sum(axis=1, keepdims=True), target.true_codes)
         assert believed is not None
-        assert list(believed.to_json().values()) == pytest.approx(list(added.result().to_json().values()))
-    assert (found.who, found.told, found.about, found.records) == (ONE_COLUMN, names, "disease", len(held))
+        assert list(believed.to_json().values()) == pytest.approx(list(added.summarize().to_json().values()))
+    assert (found.scenario, found.known_columns, found.protected_column, found.records) == (
+        ONE_COLUMN,
+        names,
+        "disease",
+        len(held),
+    )
 
 
 def test_attack_by_hand() -> None:
@@ -107,9 +112,9 @@ def test_attack_by_hand() -> None:
     found = attack(ONE_COLUMN, ("x",), target_of(held, 2, x=column), nothing_shown)
     weight = WEIGHTS[-1]  # the third is best foretold by the shares of the table, and the others by anything
     first, third = (1 + 4 / weight) / (2 + 6 / weight), 1 / (2 + 4 / weight)
-    assert found.without.mean == pytest.approx((first + first + third + 1 / 2) / 4)
-    assert found.without.worst == pytest.approx(first)
-    assert found.without.right == pytest.approx((1 + 1 + 0 + 1 / 2) / 4)
+    assert found.without_release.mean_belief == pytest.approx((first + first + third + 1 / 2) / 4)
+    assert found.without_release.worst_belief == pytest.approx(first)
+    assert found.without_release.success == pytest.approx((1 + 1 + 0 + 1 / 2) / 4)
     assert found.with_release is None
 
 
@@ -117,8 +122,8 @@ def test_release_that_shows_the_value_is_believed_whatever_columns_say() -> None
     held = [0, 1, 2, 3] * 5
     found = attack(ONE_COLUMN, ("x",), target_of(held, x=held), lambda rows: np.eye(4)[np.array(held)[rows]])
     assert found.with_release is not None
-    assert (found.with_release.right, found.with_release.mean) == (1, pytest.approx(1))
-    assert found.with_release.above == 1
+    assert (found.with_release.success, found.with_release.mean_belief) == (1, pytest.approx(1))
+    assert found.with_release.share_above == 1
 
 
 def test_release_that_shows_nothing_changes_nothing() -> None:
@@ -126,14 +131,14 @@ def test_release_that_shows_nothing_changes_nothing() -> None:
     column = [value % 2 for value in held]
     found = attack(ONE_COLUMN, ("x",), target_of(held, x=column), lambda rows: np.ones((len(rows), 4)))
     assert found.with_release is not None
-    assert list(found.with_release.to_json().values()) == pytest.approx(list(found.without.to_json().values()))
+    assert list(found.with_release.to_json().values()) == pytest.approx(list(found.without_release.to_json().values()))
 
 
 def test_what_cannot_be_shown_by_any_believed_value_does_not_divide_by_nothing() -> None:
     held = [0, 1] * 3
     found = attack(ONE_COLUMN, ("x",), target_of(held, 2, x=held), lambda rows: np.zeros((len(rows), 2)))
     assert found.with_release is not None
-    assert found.with_release.mean == 0
+    assert found.with_release.mean_belief == 0
 
 
 # ----------------------------------------------------------------------------------------- the closed form of uniform
@@ -142,7 +147,7 @@ COUNTS = (16, 32, 64, 16)
 """Of four values; any retention in quarters shows each of them by whole numbers of records."""
 
 
-def exactly_shown(retention: Fraction) -> tuple[Chosen, Codes, Codes]:
+def exactly_shown(retention: Fraction) -> tuple[ChosenMechanism, Codes, Codes]:
     """A plan, and records that show each value exactly as often as expected: what they hold, and what they show."""
     odds = (retention + (1 - retention) / 4) / ((1 - retention) / 4)
     chosen = choose(Histogram.of(VALUES, COUNTS), BreachBound("1/2", odds / (1 + odds)), DRAWS, "uniform")
@@ -170,8 +175,8 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form_where_columns_tel
     law = [[(1 - retention) / 4 + retention * (x == y) for y in range(4)] for x in range(4)]
     expected = sum(max(shares[x] * law[x][y] for x in range(4)) for y in range(4))
     assert found.with_release is not None
-    assert found.with_release.right == pytest.approx(float(expected))
-    assert found.without.right == float(max(shares))
+    assert found.with_release.success == pytest.approx(float(expected))
+    assert found.without_release.success == float(max(shares))
 
 
 # ---------------------------------------------------------------------------------------------------- what is protected
@@ -180,7 +185,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form_where_columns_tel
 def test_each_column_is_a_target_where_each_is_protected_for_itself() -> None:
     sensitive = sensitive_of("disease", "drug", values=("a", "b"))
     found = make_targets(sample_of([0, 1, 2, 3]), sensitive, DecoyGroups(2))
-    assert [(each.name, each.held.tolist(), each.limits.tolist()) for each in found] == [
+    assert [(each.name, each.true_codes.tolist(), each.limits.tolist()) for each in found] == [
         ("disease", [0, 0, 1, 1], [1 / 2, 1 / 2]),
         ("drug", [0, 1, 0, 1], [1 / 2, 1 / 2]),
     ]
@@ -199,7 +204,7 @@ LIMITS: dict[str, tuple[PrivacySpec, list[float]]] = {
 def test_limits_are_what_the_request_lets_one_believe_of_each_value(name: str) -> None:
     spec, expected = LIMITS[name]
     histogram = Histogram.of(VALUES, COUNTS)
-    (found,) = make_targets(sample_of([0]), sensitive_of("disease"), spec.resolved(histogram))
+    (found,) = make_targets(sample_of([0]), sensitive_of("disease"), spec.resolve(histogram))
     assert found.limits.tolist() == pytest.approx(expected)
     assert found.size == 4
 
@@ -216,7 +221,7 @@ WAYS: dict[str, tuple[PrivacySpec, Any]] = {
 }
 
 
-def chosen_by(mechanism: str, counts: Sequence[int] = COUNTS) -> Chosen:
+def chosen_by(mechanism: str, counts: Sequence[int] = COUNTS) -> ChosenMechanism:
     spec, options = WAYS[mechanism]
     return choose(Histogram.of(VALUES, counts), spec, DRAWS, mechanism, options={mechanism: options})
 
@@ -227,18 +232,18 @@ def test_every_column_is_tried_alone_and_all_of_them_together(mechanism: str) ->
     sample = sample_of(held, half=np.arange(128) % 2, coarse=held // 2)
     chosen, sensitive = chosen_by(mechanism), sensitive_of("disease")
     found = run_planned_attacks(
-        chosen, sample, sensitive, make_targets(sample, sensitive, WAYS[mechanism][0].resolved(chosen.histogram))
+        chosen, sample, sensitive, make_targets(sample, sensitive, WAYS[mechanism][0].resolve(chosen.histogram))
     )
-    assert [(each.who, each.told) for each in found] == [
+    assert [(each.scenario, each.known_columns) for each in found] == [
         (ONE_COLUMN, ("half",)),
         (ONE_COLUMN, ("coarse",)),
         (ALL_COLUMNS, ("half", "coarse")),
     ]
-    assert {each.about for each in found} == {"disease"}
-    assert found[0].without.right <= found[1].without.right
+    assert {each.protected_column for each in found} == {"disease"}
+    assert found[0].without_release.success <= found[1].without_release.success
     for each in found:
         assert each.with_release is not None
-        assert 0 <= each.with_release.mean <= each.with_release.worst <= 1
+        assert 0 <= each.with_release.mean_belief <= each.with_release.worst_belief <= 1
         assert each.records == 128
 
 
@@ -246,7 +251,7 @@ def test_only_column_is_not_tried_twice() -> None:
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
     found = run_planned_attacks(chosen_by("uniform"), sample, sensitive, make_targets(sample, sensitive, BOUND))
-    assert [each.who for each in found] == [ONE_COLUMN]
+    assert [each.scenario for each in found] == [ONE_COLUMN]
 
 
 def test_without_public_columns_nobody_is_attacked() -> None:
@@ -264,8 +269,11 @@ def test_columns_that_are_protected_each_for_itself_are_attacked_each() -> None:
     chosen = choose(histogram, DecoyGroups(2), DRAWS, "decoys")
     sample = sample_of(held, half=np.arange(len(held)) % 2)
     found = run_planned_attacks(chosen, sample, sensitive, make_targets(sample, sensitive, DecoyGroups(2)))
-    assert [(each.about, each.told) for each in found] == [("disease", ("half",)), ("drug", ("half",))]
-    assert all(each.with_release is not None and 0.45 < each.with_release.right < 0.55 for each in found)
+    assert [(each.protected_column, each.known_columns) for each in found] == [
+        ("disease", ("half",)),
+        ("drug", ("half",)),
+    ]
+    assert all(each.with_release is not None and 0.45 < each.with_release.success < 0.55 for each in found)
 
 
 def test_mechanism_that_does_not_know_its_law_is_attacked_without_the_release() -> None:
@@ -285,13 +293,15 @@ def test_of_many_beliefs_those_of_the_first_records_are_looked_at(monkeypatch: p
     (target,) = make_targets(sample, sensitive, BOUND)
     (found,) = run_planned_attacks(chosen_by("uniform", [32] * 4), sample, sensitive, [target])
     assert found.records == 10
-    whole = target.known(["half"])  # learned from all of them
-    assert found.without.mean == pytest.approx(whole.beliefs(np.arange(10))[np.arange(10), held[:10]].mean())
+    whole = target.learn(["half"])  # learned from all of them
+    assert found.without_release.mean_belief == pytest.approx(
+        whole.compute_beliefs(np.arange(10))[np.arange(10), held[:10]].mean()
+    )
 
 
 def test_of_very_many_values_enough_records_are_looked_at() -> None:
     target = Target("disease", np.zeros(10_000, dtype=np.int64), np.ones(planned_exposure.MOST_BELIEFS), {})
-    assert target.looked_at == planned_exposure.LEAST_RECORDS
+    assert target.attacked_count == planned_exposure.LEAST_RECORDS
 
 
 @pytest.mark.parametrize(("records", "size"), [(0, 3), (1, 3), (10, 3), (7, 1000)])
@@ -316,7 +326,7 @@ def test_all_records_have_all_slots_of_their_value(mechanism: str) -> None:
     assert slots[codes == 2].tolist() != list(range(COUNTS[2]))
 
 
-def _slots(chosen: Chosen, codes: Codes) -> Codes:
+def _slots(chosen: ChosenMechanism, codes: Codes) -> Codes:
     """The slots that records are given."""
     given: list[Codes] = []
 
@@ -355,7 +365,7 @@ def test_what_is_shown_follows_the_key() -> None:
 
 
 def told(found: Sequence[ColumnPrediction]) -> dict[tuple[str, ...], bool]:
-    return {each.columns: each.is_telling for each in found}
+    return {each.columns: each.is_predictive for each in found}
 
 
 def parity(rows: int = 400) -> dict[str, list[int]]:
@@ -411,8 +421,8 @@ def weak(rows: int, many: int) -> tuple[dict[str, Codes], Codes]:
 def test_many_weak_columns_tell_together_by_what_is_learned_of_each() -> None:
     columns, held = weak(4000, 9)
     found = measure_predictions([target_of(held, 2, **columns)], [])
-    assert [len(each.columns) for each in found if each.is_telling] == [9]
-    assert found[-1].columns[0] == max(found[:9], key=lambda each: each.right).columns[0]
+    assert [len(each.columns) for each in found if each.is_predictive] == [9]
+    assert found[-1].columns[0] == max(found[:9], key=lambda each: each.success).columns[0]
 
 
 def test_learned_guess_is_what_the_attacker_guesses_who_knows_them() -> None:
@@ -421,7 +431,7 @@ def test_learned_guess_is_what_the_attacker_guesses_who_knows_them() -> None:
     single = [each for each in measure_predictions([target], []) if len(each.columns) == 1]
     found = guess_from_columns(target, list(columns), single)
     expected = attack(ALL_COLUMNS, found.columns, target, nothing_shown)
-    assert found.right == expected.without.right
+    assert found.success == expected.without_release.success
     assert found.records == 500
     assert sorted(found.columns) == sorted(columns)
 
@@ -430,4 +440,4 @@ def test_each_target_has_its_own_tellings() -> None:
     first = target_of(parity()["one"], 2, one=parity()["one"])
     second = Target("drug", np.array(parity()["other"]), np.ones(2), first.columns)
     found = measure_predictions([first, second], [])
-    assert [(each.about, each.is_telling) for each in found] == [("disease", True), ("drug", False)]
+    assert [(each.protected_column, each.is_predictive) for each in found] == [("disease", True), ("drug", False)]

@@ -18,7 +18,7 @@ from sfumato._risk.attackers import predictive_columns as module
 from sfumato._risk.attackers.predictive_columns import (
     SMALLEST_GROUP,
     ColumnPrediction,
-    check_telling,
+    check_predictive_columns,
     count_disclosed_records,
     count_keys,
     find_predictive_columns,
@@ -81,7 +81,7 @@ def test_guess_is_the_same_by_a_table_and_by_a_list(rows: list[tuple[int, int]])
     found = []
     for dense in (0, 1000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "DENSE", dense)
+            patch.setattr(module, "DENSE_FACTOR", dense)
             found.append(measure_best_guess(groups, held, 4))
     assert found[0] == found[1]
 
@@ -112,8 +112,12 @@ def test_columns_together_are_guessed_by_their_combinations(rows: list[tuple[int
             keys = [tuple(row["abc".index(name)] for name in each.columns) for row in rows]
             numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
             expected = slow_guess([numbers[key] for key in keys], held.tolist())
-            assert each.right == pytest.approx(expected)
-            assert (each.about, each.records, each.blindly) == ("disease", len(rows), measure_blind_guess(held))
+            assert each.success == pytest.approx(expected)
+            assert (each.protected_column, each.records, each.blind_success) == (
+                "disease",
+                len(rows),
+                measure_blind_guess(held),
+            )
 
 
 def test_columns_of_wide_codes_are_not_mixed_up() -> None:
@@ -121,7 +125,7 @@ def test_columns_of_wide_codes_are_not_mixed_up() -> None:
     one, other = np.repeat(np.arange(250, dtype=np.uint8), 4), np.tile(np.arange(2, dtype=np.uint8), 500)
     held = (one % 2) ^ other
     (found,) = measure_guesses({"one": one, "other": other}, held, 2, "held", together=2)
-    assert found.right == 1
+    assert found.success == 1
 
 
 def test_of_very_many_pairs_fewer_records_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,19 +166,19 @@ def telling(
     ("right", "is_telling"), [(0.6, True), (0.599, False), (1.0, True), (0.2, False), (0.0, False)]
 )
 def test_guess_that_closes_half_of_the_distance_to_certainty_is_telling(right: float, is_telling: bool) -> None:
-    assert telling(right).is_telling is is_telling
+    assert telling(right).is_predictive is is_telling
 
 
 def test_nothing_is_told_where_a_blind_guess_is_certain() -> None:
-    assert not telling(1.0, blindly=1.0).is_telling
+    assert not telling(1.0, blindly=1.0).is_predictive
 
 
 def test_guess_from_few_records_is_telling_only_if_it_is_no_chance() -> None:
     """Three standard errors: of 12 records 9 right against 5 blindly may be luck, of 120 not."""
-    assert not telling(9 / 12, 5 / 12, 12).is_telling
-    assert telling(90 / 120, 50 / 120, 120).is_telling
-    assert not telling(1.0, 1 / 2, 8).is_telling
-    assert telling(1.0, 1 / 2, 10).is_telling
+    assert not telling(9 / 12, 5 / 12, 12).is_predictive
+    assert telling(90 / 120, 50 / 120, 120).is_predictive
+    assert not telling(1.0, 1 / 2, 8).is_predictive
+    assert telling(1.0, 1 / 2, 10).is_predictive
 
 
 @given(st.floats(0, 0.99), st.integers(1, 10**6))
@@ -182,15 +186,15 @@ def test_guess_that_is_telling_is_better_than_a_blind_one_by_three_standard_erro
     blindly: float, records: int
 ) -> None:
     found = telling((1 + blindly) / 2 + 1e-9, blindly, records)
-    if found.is_telling:
-        assert found.right - blindly > 3 * math.sqrt(blindly * (1 - blindly) / records) * (1 - 1e-6)
+    if found.is_predictive:
+        assert found.success - blindly > 3 * math.sqrt(blindly * (1 - blindly) / records) * (1 - 1e-6)
 
 
 def test_words_say_how_many_are_guessed_from_what() -> None:
-    one = telling(0.6123, columns=("a",)).words
+    one = telling(0.6123, columns=("a",)).sentence
     assert one == "guessing 'disease' from 'a' is right for 61.2% of the records (blindly: 20.0%)"
-    assert "from 'a' and 'b' is right" in telling(0.6, columns=("a", "b")).words
-    every = telling(0.6, columns=("a", "b", "c", "d")).words
+    assert "from 'a' and 'b' is right" in telling(0.6, columns=("a", "b")).sentence
+    every = telling(0.6, columns=("a", "b", "c", "d")).sentence
     assert "from all public columns together (most by 'a', 'b' and 2 more) is right" in every
 
 
@@ -199,13 +203,13 @@ def test_words_say_how_many_are_guessed_from_what() -> None:
 
 def stopped(*found: ColumnPrediction) -> str:
     with pytest.raises(InfeasibleError) as caught:
-        check_telling(found)
+        check_predictive_columns(found)
     return str(caught.value)
 
 
 def test_columns_that_tell_little_do_not_stop() -> None:
-    check_telling([])
-    check_telling([telling(0.3), telling(0.59, columns=("a", "b"))])
+    check_predictive_columns([])
+    check_predictive_columns([telling(0.3), telling(0.59, columns=("a", "b"))])
 
 
 def test_every_column_that_tells_alone_is_named_with_its_options_the_worst_first() -> None:

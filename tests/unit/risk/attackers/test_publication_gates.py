@@ -10,15 +10,15 @@ import pytest
 
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.predicted_error import Chosen
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers import planned_exposure
-from sfumato._risk.attackers.attack_result import Attack, Belief
+from sfumato._risk.attackers.attack_result import Attack, BeliefSummary
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, ONE_COLUMN
-from sfumato._risk.attackers.publication_gates import Breach, check_breaches, check_lifted, measure_breaches
+from sfumato._risk.attackers.publication_gates import Breach, check_breaches, check_lifted_records, measure_breaches
 from sfumato.errors import InfeasibleError, MissingCapabilityError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response import small_domain
@@ -28,7 +28,7 @@ COUNTS = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
 """Example 1 of the small-domain paper."""
 
 
-def cells() -> Chosen:
+def cells() -> ChosenMechanism:
     options = {"small-domain": small_domain.Options(small_domain.Merge.PAPER)}
     histogram = Histogram.of([f"x{number}" for number in range(10)], COUNTS)
     draws = Draws.unsafe_test_key("5d" * 32)
@@ -54,10 +54,10 @@ def test_breaches_are_those_of_the_mechanism_however_groups_are_cut(
         groups = np.zeros((int(codes.max()) + 1, 10), dtype=np.int64)
         np.add.at(groups, (codes, sample.sensitive), 1)
         risk = chosen.mechanism.group_risk.measure(chosen.plan, groups)
-        assert found[name].worst == pytest.approx(risk.worst)
-        assert found[name].breached == pytest.approx(risk.breached)
-    assert found["fair"].breached == 0 < found["telling"].breached
-    assert found["alone"].breached == 0  # what is certain before is no breach of the release
+        assert found[name].worst_posterior == pytest.approx(risk.worst_posterior)
+        assert found[name].breached_share == pytest.approx(risk.breached_share)
+    assert found["fair"].breached_share == 0 < found["telling"].breached_share
+    assert found["alone"].breached_share == 0  # what is certain before is no breach of the release
 
 
 def test_worst_column_stops_and_is_named_with_what_could_be_done() -> None:
@@ -82,7 +82,7 @@ def test_limit_itself_is_not_exceeded() -> None:
 
 
 def attacked(well_above: float, name: str = "sex", who: str = ONE_COLUMN, *, is_known: bool = True) -> Attack:
-    without, with_release = (Belief(0.5, (0.4, 0.6), 0.5, 0.876, each, each) for each in (0.0, well_above))
+    without, with_release = (BeliefSummary(0.5, (0.4, 0.6), 0.5, 0.876, each, each) for each in (0.0, well_above))
     return Attack(who, (name,), "disease", 100, without, with_release if is_known else None)
 
 
@@ -97,7 +97,7 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
 ) -> None:
     found = [attacked(0.51), attacked(0.83, "home town"), attacked(0.1, "age")]
     with pytest.raises(InfeasibleError) as caught:
-        check_lifted(found, giving(guarantee))
+        check_lifted_records(found, giving(guarantee))
     sentence = str(caught.value)
     assert sentence.startswith(
         "whoever knows a person's 'home town' and looks at the release would believe the true 'disease' of 83% of the "
@@ -109,22 +109,22 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
 
 @pytest.mark.parametrize("guarantee", [each for each in Guarantee if each.name not in {"BUCKET_ONLY", "DECOYS_ONLY"}])
 def test_promise_that_holds_for_who_knows_columns_is_not_stopped_by_what_they_lift(guarantee: Guarantee) -> None:
-    check_lifted([attacked(1.0)], giving(guarantee))
+    check_lifted_records([attacked(1.0)], giving(guarantee))
 
 
 def test_half_of_the_records_do_not_stop_nor_do_all_columns_together_nor_what_is_not_known() -> None:
     found = [attacked(0.5), attacked(1.0, who=ALL_COLUMNS), attacked(1.0, is_known=False)]
-    check_lifted(found, giving(Guarantee.BUCKET_ONLY))
-    check_lifted([], giving(Guarantee.BUCKET_ONLY))
+    check_lifted_records(found, giving(Guarantee.BUCKET_ONLY))
+    check_lifted_records([], giving(Guarantee.BUCKET_ONLY))
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY])
 def test_gate_refuses_a_mechanism_that_cannot_be_attacked(guarantee: Guarantee) -> None:
     silent = replace(giving(guarantee), attack_model=None)
     with pytest.raises(MissingCapabilityError) as caught:
-        check_lifted([attacked(1.0, is_known=False)], silent)
+        check_lifted_records([attacked(1.0, is_known=False)], silent)
     assert (caught.value.mechanism, caught.value.capability) == (silent.name, "AttackModel")
-    check_lifted([], silent)  # without public columns there is nothing to lift
+    check_lifted_records([], silent)  # without public columns there is nothing to lift
 
 
 def test_gate_refuses_a_marginal_prior_mechanism_that_cannot_measure_groups() -> None:

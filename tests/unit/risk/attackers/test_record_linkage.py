@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from releases import SENSITIVE, people, published
-from sfumato._request.schema import Bins, Schema
+from sfumato._request.schema import Ranges, Schema
 from sfumato._risk.attackers.record_linkage import count_links, link_records, number_combinations
 from sfumato.errors import SpecError
 
@@ -24,11 +24,11 @@ def test_records_are_like_as_many_people_as_share_their_columns(here: list[tuple
     records, others = ([np.array(each) for each in zip(*rows, strict=True)] for rows in (here, there))
     found = count_links(["a", "b"], records, others)
     alike, like = Counter(here), Counter(there)
-    assert found.in_release.alone == pytest.approx(sum(alike[each] == 1 for each in here) / len(here))
+    assert found.in_release.unique_share == pytest.approx(sum(alike[each] == 1 for each in here) / len(here))
     assert found.in_population is not None
-    for few, share in ((1, found.in_population.alone), (4, found.in_population.below_5)):
+    for few, share in ((1, found.in_population.unique_share), (4, found.in_population.below_5)):
         assert share == pytest.approx(sum(1 <= like[each] <= few for each in here) / len(here))
-    assert found.absent == pytest.approx(sum(like[each] == 0 for each in here) / len(here))
+    assert found.absent_share == pytest.approx(sum(like[each] == 0 for each in here) / len(here))
 
 
 @given(ROWS)
@@ -47,7 +47,7 @@ def test_combinations_of_columns_of_very_many_values_are_told_apart(rows: list[t
 
 def test_population_is_put_into_the_bins_of_the_release(tmp_path: Path) -> None:
     """Ages in two bins, by two sexes: 15 people of each kind; the population has ten of each, and no old men."""
-    schema = Schema.of(SENSITIVE, bins={"age": Bins.of([0, 45, 99])})
+    schema = Schema.of(SENSITIVE, ranges={"age": Ranges.of([0, 45, 99])})
     published(people(), tmp_path / "release", schema=schema)
     ages, sexes = [20, 20, 70], ["F", "M", "F"]
     population = pa.table({"age": ages * 10, "sex": sexes * 10, "other": list(range(30))})
@@ -55,7 +55,7 @@ def test_population_is_put_into_the_bins_of_the_release(tmp_path: Path) -> None:
     assert (found.columns, found.records) == (("age", "sex"), 60)
     assert found.in_population is not None
     assert (found.in_population.below_5, found.in_population.below_11) == (0, 0.75)
-    assert found.absent == 0.25
+    assert found.absent_share == 0.25
     assert link_records(tmp_path / "release").in_population is None
     with pytest.raises(SpecError, match="no public column"):
         link_records(tmp_path / "release", population.select(["other"]))

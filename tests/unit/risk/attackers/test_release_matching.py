@@ -21,7 +21,7 @@ from sfumato._risk.attackers import release_matching
 from sfumato._risk.attackers.attack_scenarios import attack_with_frequencies
 from sfumato._risk.attackers.attack_setup import make_draws
 from sfumato._risk.attackers.release_attacks import audit
-from sfumato._risk.attackers.release_matching import Matched, match_by_key, match_by_likelihood, read_original
+from sfumato._risk.attackers.release_matching import MatchedRelease, match_by_key, match_by_likelihood, read_original
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.mechanisms import REGISTRY
 
@@ -47,7 +47,7 @@ def make(table: pa.Table, folder: Path, mechanism: str, schema: Schema | None = 
     return out
 
 
-def found(folder: Path, table: Any) -> Matched:
+def found(folder: Path, table: Any) -> MatchedRelease:
     opened = Release.open(folder / "release")
     return match_by_key(opened, read_original(opened, table, folder / "plan"), folder / "plan")
 
@@ -57,13 +57,13 @@ def test_records_are_those_of_the_people_who_live_in_their_street(tmp_path: Path
     table = people()
     make(table, tmp_path, mechanism)
     release = found(tmp_path, table)
-    assert [DISEASES[place] for place in release.held] == table.column(SENSITIVE).to_pylist()
+    assert [DISEASES[place] for place in release.true_codes] == table.column(SENSITIVE).to_pylist()
     opened = Release.open(tmp_path / "release")
-    streets = release_matching.pq.read_table(opened.folder / opened.manifest.data).column("street").to_numpy()
+    streets = release_matching.pq.read_table(opened.folder / opened.manifest.data_file).column("street").to_numpy()
     assert (table.column("street").to_numpy()[release.order] == streets).all()
-    (scene,) = release.scenes(seed=1)
+    (scene,) = release.make_setups(seed=1)
     assert attack_with_frequencies(scene).records == ROWS
-    assert (scene.groups is None) == (release.listed is None)
+    assert (scene.groups is None) == (release.holdings is None)
 
 
 def test_key_of_another_release_and_other_tables_are_refused(tmp_path: Path) -> None:
@@ -88,14 +88,14 @@ def test_rows_that_were_left_out_and_ranges_are_as_in_the_release(tmp_path: Path
     disease = [None if row % 10 == 0 else DISEASES[row % 4] for row in range(ROWS)]
     table = people(disease=disease, age=np.arange(ROWS), person=np.arange(ROWS) // 2)
     schema = Schema.of(
-        SENSITIVE, person="person", one_row="random", nulls="drop", keep=["street"], bins={"age": [0, 40, 99]}
+        SENSITIVE, person="person", one_row="random", nulls="drop", keep=["street"], ranges={"age": [0, 40, 99]}
     )
     make(table, tmp_path, "uniform", schema)
     release = found(tmp_path, table)
     kept = dict(zip(table.column("street").to_pylist(), disease, strict=True))
     opened = Release.open(tmp_path / "release")
-    streets = release_matching.pq.read_table(opened.folder / opened.manifest.data).column("street").to_pylist()
-    assert [DISEASES[release.held[person]] for person in release.order] == [kept[each] for each in streets]
+    streets = release_matching.pq.read_table(opened.folder / opened.manifest.data_file).column("street").to_pylist()
+    assert [DISEASES[release.true_codes[person]] for person in release.order] == [kept[each] for each in streets]
     assert set(release.columns) == {"street", "age"}
     with pytest.raises(SpecError, match="give its plan file"):
         read_original(opened, table)
@@ -105,12 +105,12 @@ def test_columns_that_are_protected_each_for_itself_are_scenes_of_their_own(tmp_
     drugs = [("none", "some", "much")[row % 3] for row in range(ROWS)]
     table = people(drug=drugs)
     make(table, tmp_path, "decoys", Schema.of([SENSITIVE, "drug"], keep=["street"]), spec=DecoyGroups(2))
-    one, other = found(tmp_path, table).scenes(DecoyGroups(2), seed=1)
+    one, other = found(tmp_path, table).make_setups(DecoyGroups(2), seed=1)
     assert (one.target.name, other.target.name) == (SENSITIVE, "drug")
-    assert [DISEASES[place] for place in one.target.held] == table.column(SENSITIVE).to_pylist()
-    assert [("much", "none", "some")[place] for place in other.target.held] == drugs
+    assert [DISEASES[place] for place in one.target.true_codes] == table.column(SENSITIVE).to_pylist()
+    assert [("much", "none", "some")[place] for place in other.target.true_codes] == drugs
     assert other.target.limits.tolist() == [1 / 2] * 3
-    assert other.likely(np.arange(5)).shape == (5, 3)
+    assert other.compute_likelihoods(np.arange(5)).shape == (5, 3)
 
 
 def test_combinations_are_told_by_all_their_parts(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_combinations_are_told_by_all_their_parts(tmp_path: Path) -> None:
     schema = Schema.of(compound=[SENSITIVE, "drug"], keep=["street"])
     make(table, tmp_path, "uniform", schema, spec=BreachBound("1/5", "1/2"))
     release = found(tmp_path, table)
-    held = [release.manifest.domain[place] for place in release.held]
+    held = [release.manifest.domain[place] for place in release.true_codes]
     assert held == list(zip(*(table.column(name).to_pylist() for name in (SENSITIVE, "drug")), strict=True))
 
 
@@ -129,16 +129,21 @@ def test_of_many_people_those_are_looked_at_who_come_first_in_the_release(
     table = people()
     make(table, tmp_path, "anatomy")
     release = found(tmp_path, table)
-    (whole,) = release.scenes(seed=1)
+    (whole,) = release.make_setups(seed=1)
     monkeypatch.setattr(release_matching, "MOST_RECORDS", 30)
-    (scene,) = release.scenes(seed=1)
+    (scene,) = release.make_setups(seed=1)
     people_seen = np.sort(release.order[:30])
     assert scene.groups is None
-    assert (scene.target.held == release.held[people_seen]).all()
-    assert scene.likely(np.arange(30)) == pytest.approx(whole.likely(people_seen))
-    assert scene.likely(np.arange(30)).sum(axis=1) == pytest.approx(
+    assert (scene.target.true_codes == release.true_codes[people_seen]).all()
+    assert scene.compute_likelihoods(np.arange(30)) == pytest.approx(whole.compute_likelihoods(people_seen))
+    assert scene.compute_likelihoods(np.arange(30)).sum(axis=1) == pytest.approx(
         [
-            (1 / np.bincount(release.held)[release.held[release.shown == release.shown[each]]]).sum()
+            (
+                1
+                / np.bincount(release.true_codes)[
+                    release.true_codes[release.published_codes == release.published_codes[each]]
+                ]
+            ).sum()
             for each in people_seen
         ]
     )
@@ -175,11 +180,11 @@ def test_people_who_are_alone_are_matched_without_a_key(tmp_path: Path, mechanis
     opened = Release.open(tmp_path / "release")
     by_key, by_law = found(tmp_path, table), match_by_likelihood(opened, read_original(opened, table), make_draws(1))
     assert by_law is not None
-    assert by_law.is_alone is not None
-    assert by_law.is_alone.all()
+    assert by_law.is_unique is not None
+    assert by_law.is_unique.all()
     assert (by_law.order == by_key.order).all()
-    assert (by_law.shown == by_key.shown).all()
-    assert (by_law.held == by_key.held).all()
+    assert (by_law.published_codes == by_key.published_codes).all()
+    assert (by_law.true_codes == by_key.true_codes).all()
 
 
 @pytest.mark.slow
@@ -197,20 +202,20 @@ def test_people_who_are_alike_are_guessed_as_often_without_a_key(tmp_path: Path,
     opened = Release.open(tmp_path / "release")
     by_law = match_by_likelihood(opened, read_original(opened, table), make_draws(1))
     assert by_law is not None
-    assert by_law.is_alone is not None
-    assert not by_law.is_alone.any()
+    assert by_law.is_unique is not None
+    assert not by_law.is_unique.any()
     far, rights = 5 * 0.5 * (2 / rows) ** 0.5, []
     chance = np.random.default_rng(3)
-    street, held = table["street"].to_numpy(), found(tmp_path, table).held
-    assert (by_law.held == held).all()
-    arbitrary = np.empty_like(by_law.shown)
+    street, held = table["street"].to_numpy(), found(tmp_path, table).true_codes
+    assert (by_law.true_codes == held).all()
+    arbitrary = np.empty_like(by_law.published_codes)
     for each in (0, 1):
-        arbitrary[street == each] = chance.permutation(by_law.shown[street == each])
-    for matching in (found(tmp_path, table), by_law, replace(by_law, shown=arbitrary)):
-        (scene,) = matching.scenes(seed=1)
+        arbitrary[street == each] = chance.permutation(by_law.published_codes[street == each])
+    for matching in (found(tmp_path, table), by_law, replace(by_law, published_codes=arbitrary)):
+        (scene,) = matching.make_setups(seed=1)
         seen = attack_with_frequencies(scene).with_release
         assert seen is not None
-        rights.append(seen.right)
+        rights.append(seen.success)
     assert abs(rights[0] - rights[1]) < far
     assert rights[0] - rights[2] > far
 
@@ -229,5 +234,5 @@ def test_of_very_many_records_whole_crowds_are_taken(tmp_path: Path, monkeypatch
     opened = Release.open(tmp_path / "release")
     taken = match_by_likelihood(opened, read_original(opened, table), make_draws(2))
     assert taken is not None
-    assert len(taken.held) == len(taken.shown) == len(taken.order) == 45
+    assert len(taken.true_codes) == len(taken.published_codes) == len(taken.order) == 45
     assert len(set(taken.columns["street"].tolist())) == 1

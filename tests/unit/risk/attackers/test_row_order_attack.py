@@ -13,7 +13,7 @@ from scipy import stats
 from sfumato._risk.attackers import row_order_attack
 from sfumato._risk.attackers.row_order_attack import (
     LARGEST_SCORE,
-    Trail,
+    OrderTest,
     compare_group_lists,
     compare_neighbours,
     compare_order,
@@ -28,11 +28,11 @@ def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_order_attack, "LEAST_RECORDS", 2)
 
 
-def over_all_orders(look: Callable[[np.ndarray], Trail], things: np.ndarray) -> list[float]:
+def over_all_orders(look: Callable[[np.ndarray], OrderTest], things: np.ndarray) -> list[float]:
     return [look(np.array(each)).score for each in permutations(things.tolist())]
 
 
-LOOKS: dict[str, tuple[Callable[[np.ndarray], Trail], np.ndarray]] = {
+LOOKS: dict[str, tuple[Callable[[np.ndarray], OrderTest], np.ndarray]] = {
     "neighbours": (lambda each: compare_neighbours("x", each), SHOWN),
     "same places": (lambda each: compare_places("x", [each], [SHOWN]), SHOWN),
     "same order": (lambda each: compare_order("x", [each], [np.arange(6)]), np.arange(6)),
@@ -69,8 +69,8 @@ def test_limit_is_passed_by_chance_once_in_a_million_looks() -> None:
 
 
 def test_nothing_is_told_by_tables_of_other_people_or_of_one_kind() -> None:
-    assert compare_places("x", [np.arange(3)], [np.arange(4)]) == Trail("x", 0.0, 0)
-    assert compare_places("x", [], []) == Trail("x", 0.0, 0)
+    assert compare_places("x", [np.arange(3)], [np.arange(4)]) == OrderTest("x", 0.0, 0)
+    assert compare_places("x", [], []) == OrderTest("x", 0.0, 0)
     assert compare_neighbours("x", np.zeros(50, dtype=int)).score == 0
 
 

@@ -25,12 +25,12 @@ from selection import examples
 from sfumato._parquet.small_table import write_table
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
-from sfumato._records.bucket_records import ASSIGNED, BUCKET_CONTENTS
+from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.schema import Schema
 from sfumato._verify import manifest_view as audit_written
 from sfumato._verify.against_original import verify
-from sfumato._verify.file_checks import FIT
+from sfumato._verify.file_checks import FITNESS
 from tampering import edit_design, failed_alone, rewrite, with_column
 
 Line = dict[str, Any]
@@ -67,9 +67,9 @@ def write(made: Path, folder: Path, content: Content) -> None:
     ages = [20 + number % 7 for number in range(len(content.records))]
     records = {"age": ages, "sex": ["F" if age % 2 else "M" for age in ages], "bucket": content.records}
     lines = [{"bucket": each["bucket"], "disease": each["value"], "count": each["count"]} for each in content.lines]
-    forms = {name: pq.read_schema(folder / name) for name in (ASSIGNED, BUCKET_CONTENTS)}
+    forms = {name: pq.read_schema(folder / name) for name in (BUCKET_RECORDS, BUCKET_CONTENTS)}
     tables = {
-        ASSIGNED: pa.table(records, schema=forms[ASSIGNED]),
+        BUCKET_RECORDS: pa.table(records, schema=forms[BUCKET_RECORDS]),
         BUCKET_CONTENTS: pa.Table.from_pylist(lines, schema=forms[BUCKET_CONTENTS]),
     }
     for name, table in tables.items():
@@ -205,7 +205,7 @@ def accepts(made: Path, content: Content) -> bool:
         patch.setattr(audit_written, "BATCH_ROWS", 1 + len(content.lines) % 4)
         folder = Path(name) / "release"
         write(made, folder, content)
-        found = set(failed_alone(folder)) - {FIT}
+        found = set(failed_alone(folder)) - {FITNESS}
     assert found <= {"domain", "promise"}
     return not found
 
@@ -265,7 +265,7 @@ def test_buckets_must_hold_the_values_of_the_original(made: Path, content: Conte
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "release"
         write(made, folder, content)
-        passed = {check.name: check.passed for check in verify(folder, original).checks}
+        passed = {check.name: check.has_passed for check in verify(folder, original).checks}
     assert passed["public columns"]
     assert passed["draws"] == (Counter(truth) == Counter(values))
     shares = [Fraction(Counter(truth)[value], len(truth)) for value in DOMAIN]
@@ -300,7 +300,7 @@ def test_a_bucket_of_anatomy_holds_no_value_twice(anatomy: Path) -> None:
     rewrite(anatomy, BUCKET_CONTENTS, lambda table: _lines(table, name, lines))
     rewrite(
         anatomy,
-        ASSIGNED,
+        BUCKET_RECORDS,
         lambda table: with_column(table, name, [renamed[bucket] for bucket in table.column(name).to_pylist()]),
     )
     assert failed_alone(anatomy) == ["domain"]

@@ -18,7 +18,7 @@ import pytest
 from command_line import run
 from releases import edit_manifest, known_key
 from sfumato import BreachBound, Hierarchy, Release, Request, Schema, publish
-from sfumato._records import DATA
+from sfumato._records import DATA_FILE
 from sfumato._release.manifest import WEIGHTS
 from sfumato._verify.reference_distributions import find_distribution
 from sfumato._verify.reference_distributions.level_distribution import REFERENCE_DISTRIBUTION, read_distributions
@@ -78,7 +78,7 @@ two_levels = pytest.mark.parametrize("way", ["two levels"])
 @pytest.mark.slow
 @every_way
 def test_a_release_as_it_was_is_right(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: table)
+    rewrite(folder, DATA_FILE, lambda table: table)
     rewrite(folder, WEIGHTS, lambda table: table)
     assert failed(folder, original()) == []
 
@@ -102,7 +102,7 @@ def test_the_promise_is_that_of_every_pair_of_values_and_everything_shown(releas
     design = Release.open(releases("three levels")).manifest.design.to_json()
     worst = Fraction(0)
     for number, law in enumerate(read_distributions(design)):
-        mine, size = design["levels"][number], law.sets.size
+        mine, size = design["levels"][number], law.sets.domain_size
         sets = list(combinations(range(size), mine["subset_size"]))
         hold = Fraction(mine["hold_probability"])
         holding = [sum(group in each for each in sets) for group in range(size)]
@@ -180,7 +180,7 @@ def test_a_set_that_no_record_of_its_level_shows_is_noticed(folder: Path, level:
         plain = table.set_column(3, table.schema.field(3), table.column(3))
         return with_cell(with_cell(plain, "code", row, held), "code_level", row, level)
 
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     assert failed(folder) == ["domain"]
 
 
@@ -191,7 +191,7 @@ def test_a_release_that_shows_half_a_group_answers_nothing(folder: Path) -> None
         row = table.column("code_level").to_pylist().index("block")
         return with_cell(table, "code", row, b"\xc0\x00")
 
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     for sql in ("SELECT COUNT(*) FROM release WHERE code = 'A00'", "SELECT sex, AVG(code = 'A00') FROM release"):
         assert run("query", folder, sql).code != 0
 
@@ -223,7 +223,7 @@ def test_weights_by_plain_sql_are_the_counts_of_the_release(releases: Callable[[
     release, lines = Release.open(folder), (folder / "README.md").read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("    SELECT COALESCE"))
     sql = " ".join(lines[start : start + 3])
-    sql = sql.replace("'data.parquet'", f"'{folder / DATA}'").replace("'weights.parquet'", f"'{folder / WEIGHTS}'")
+    sql = sql.replace("'data.parquet'", f"'{folder / DATA_FILE}'").replace("'weights.parquet'", f"'{folder / WEIGHTS}'")
     assert "w.value = 'A00'" in sql
     found = {path[0]: duckdb.sql(sql.replace("'A00'", f"'{path[0]}'")).fetchall()[0][0] for path in PATHS}
     for value, count in found.items():
@@ -243,7 +243,7 @@ def test_weights_by_plain_sql_are_the_counts_of_the_release(releases: Callable[[
 def test_records_that_were_not_drawn_as_the_design_says_are_noticed(folder: Path, wrong: str) -> None:
     true = {row["number"]: row["code"] for row in original().to_pylist()}
     places = {path[0]: place for place, path in enumerate(PATHS)}
-    group = HIERARCHY.places(1)
+    group = HIERARCHY.list_group_places(1)
 
     def change(table: pa.Table) -> pa.Table:
         held, named = table.column("code").to_pylist(), table.column("code_level").to_pylist()
@@ -261,7 +261,7 @@ def test_records_that_were_not_drawn_as_the_design_says_are_noticed(folder: Path
             held[row], named[row] = held[other], named[other]
         return with_column(with_column(table, "code", held), "code_level", named)
 
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     assert failed(folder, original()) == ["draws"]
 
 

@@ -23,7 +23,7 @@ from releases import edit_manifest, read_json
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._readers.open_table import open_source
-from sfumato._records import DATA, PerturbedRecords
+from sfumato._records import DATA_FILE, PerturbedRecords
 from sfumato._records.member_columns import make_member_names
 from sfumato._release.manifest import WEIGHTS
 from sfumato._request.guarantee import Guarantee
@@ -31,7 +31,7 @@ from sfumato._request.requirements import BreachBound, PrivacySpec, Tolerance
 from sfumato._request.schema import Schema
 from sfumato._verify.against_original import OriginalRows, verify, verify_original
 from sfumato._verify.file_checks import verify_folder
-from sfumato._verify.reference_distributions import read
+from sfumato._verify.reference_distributions import read_reference
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain
@@ -118,7 +118,7 @@ def lowered(number: str) -> str:
 
 @every_way
 def test_rewriting_a_release_as_it_was_is_not_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: table)
+    rewrite(folder, DATA_FILE, lambda table: table)
     rewrite(folder, WEIGHTS, lambda table: table)
     assert failed(folder, original()) == []
 
@@ -160,9 +160,11 @@ def test_odds_that_rise_too_far_are_noticed_beside_the_original(folder: Path, tm
     """No value has a share within a prior of next to nothing, and so it is the odds that are looked at."""
     edit_design(folder, lambda design: raise_chance(design, 1))
     source = open_source(original(), tmp_path / "spool")
-    checks = verify_original(folder, OriginalRows(*read(read_json(folder)), source, (), None, tmp_path), {}).checks
+    checks = verify_original(
+        folder, OriginalRows(*read_reference(read_json(folder)), source, (), None, tmp_path), {}
+    ).checks
     found = {each.name: each for each in checks}
-    assert not found["posteriors"].passed
+    assert not found["posteriors"].has_passed
     assert found["posteriors"].detail == "the odds of a value can rise more than the promised 3 times."
 
 
@@ -219,7 +221,7 @@ def test_guarantee_that_the_mechanism_does_not_give_is_not_believed(folder: Path
     mechanism = read_json(folder)["sfumato"]["mechanism"]
     kept = [REGISTRY[mechanism].guarantee, *(["any-prior"] if mechanism == "fine-grain" else [])]
     edit_manifest(folder, lambda written: written["sfumato"].update(guarantee=guarantee))
-    found = {check.name: check.detail for check in verify_folder(folder).checks if not check.passed}
+    found = {check.name: check.detail for check in verify_folder(folder).checks if not check.has_passed}
     untrue = {"promise": f"the mechanism {mechanism!r} does not give {guarantee!r}."}
     assert found == ({} if guarantee in kept else untrue)
 
@@ -324,20 +326,20 @@ def test_value_in_a_cell_that_does_not_have_it_is_noticed(folder: Path) -> None:
     )
     place = slow.domain.index((shown["disease"],))
     stranger = next(number for number, (places, _) in enumerate(slow.cells) if place not in places)
-    rewrite(folder, DATA, lambda table: with_cell(table, "cell", row, stranger))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "cell", row, stranger))
     assert failed(folder) == ["domain"]
 
 
 @both_cells
 @pytest.mark.parametrize("cell", [-1, 99])
 def test_cell_that_is_not_in_the_design_is_noticed(folder: Path, cell: int) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "cell", 0, cell))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "cell", 0, cell))
     assert failed(folder) == ["domain"]
 
 
 @pytest.mark.parametrize("way", ["small-domain", SHARES, "fine-grain", BOTH])
 def test_value_outside_the_domain_is_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 5, "plague"))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 5, "plague"))
     assert failed(folder) == ["domain"]
 
 
@@ -351,20 +353,20 @@ def as_bytes(members: set[int]) -> bytes:
 @pytest.mark.parametrize("members", [set(), {1}, {0, 4, 9}, set(range(10))], ids=["none", "one", "three", "all"])
 def test_set_with_too_few_or_too_many_members_is_noticed(folder: Path, members: set[int]) -> None:
     assert SlowRelease(folder).design["subset_size"] == 2
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 3, as_bytes(members)))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 3, as_bytes(members)))
     assert failed(folder) == ["domain"]
 
 
 @pytest.mark.parametrize("way", ["subset"])
 @pytest.mark.parametrize("members", [{0, 9, 10}, {0, 9, 15}, {0, 12}], ids=["next", "last", "instead"])
 def test_bit_that_stands_for_no_value_is_noticed(folder: Path, members: set[int]) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 3, as_bytes(members)))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 3, as_bytes(members)))
     assert failed(folder) == ["domain"]
 
 
 @pytest.mark.parametrize("way", ["subset"])
 def test_another_set_of_the_right_size_cannot_be_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 3, as_bytes({0, 9})))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 3, as_bytes({0, 9})))
     assert failed(folder) == []
 
 
@@ -375,13 +377,13 @@ def test_another_set_of_the_right_size_cannot_be_noticed(folder: Path) -> None:
     ids=["none", "one", "three", "the same twice", "one twice"],
 )
 def test_list_with_too_few_or_too_many_members_is_noticed(folder: Path, members: list[str | None]) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 3, members))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 3, members))
     assert failed(folder) == ["domain"]
 
 
 @pytest.mark.parametrize("way", [LISTS])
 def test_list_with_a_value_outside_the_domain_is_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 3, ["flu", "plague"]))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "disease", 3, ["flu", "plague"]))
     with pytest.raises(ReleaseFormatError, match=r"^the release holds sets that are not of its domain"):
         verify(folder)
 
@@ -393,7 +395,7 @@ def test_sets_of_another_width_are_noticed(folder: Path) -> None:
         place = table.schema.names.index("disease")
         return table.set_column(place, pa.field("disease", pa.binary(3), nullable=False), pa.array(wider, pa.binary(3)))
 
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     with pytest.raises(ReleaseFormatError):
         verify(folder)
 
@@ -520,7 +522,7 @@ def test_true_values_instead_of_draws_are_noticed(many: Path) -> None:
         columns = {**shuffled, **undrawn(slow, shuffled["disease"])}
         return pa.Table.from_pydict({name: columns[name] for name in published.column_names}, schema=published.schema)
 
-    rewrite(many, DATA, change)
+    rewrite(many, DATA_FILE, change)
     assert failed(many) == []
     # Cells are filled in proportion, so that a value shows there as often as it is held: what does not fit is the room.
     assert failed(many, table) == ["posteriors" if slow.ours["mechanism"] == "small-domain" else "draws"]
@@ -536,7 +538,7 @@ def test_values_that_were_never_drawn_are_noticed_where_they_are_equally_frequen
     table = pa.table({"street": [row // 2 for row in rows], "disease": [f"x{row % 8}" for row in rows]})
 
     def never(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> PerturbedRecords:
-        return PerturbedRecords(codes, plan.layout.cells_of(codes, slots) if mechanism == "small-domain" else None)
+        return PerturbedRecords(codes, plan.layout.find_cells(codes, slots) if mechanism == "small-domain" else None)
 
     monkeypatch.setitem(REGISTRY, mechanism, replace(REGISTRY[mechanism], perturb=never))
     schema = Schema.of("disease", keep=["street"])
@@ -560,7 +562,7 @@ def test_draws_that_are_tied_to_a_public_column_are_noticed(many: Path) -> None:
         tied = pa.Table.from_pydict({name: columns[name] for name in published.column_names}, schema=published.schema)
         return tied.take(np.random.default_rng(1).permutation(tied.num_rows))
 
-    rewrite(many, DATA, change)
+    rewrite(many, DATA_FILE, change)
     assert failed(many) == []
     assert failed(many, original(TIMES)) == ["draws"]
 
@@ -574,7 +576,7 @@ def test_rows_in_the_order_of_the_original_are_noticed(folder: Path) -> None:
             published = with_column(published, name, table.column(name).to_pylist())
         return published
 
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     assert failed(folder) == []
     assert "order" in failed(folder, original())
 
@@ -582,7 +584,7 @@ def test_rows_in_the_order_of_the_original_are_noticed(folder: Path) -> None:
 @pytest.mark.slow
 @every_way
 def test_public_column_that_is_not_the_original_one_is_noticed(folder: Path) -> None:
-    rewrite(folder, DATA, lambda table: with_cell(table, "age", 3, 31))
+    rewrite(folder, DATA_FILE, lambda table: with_cell(table, "age", 3, 31))
     assert failed(folder) == []
     assert failed(folder, original()) == ["public columns"]
 
@@ -626,7 +628,7 @@ def test_original_with_more_of_a_rare_value_does_not_fit_the_cells(folder: Path)
 def test_command_exits_with_the_check_that_failed(
     folder: Path, change: Callable[[pa.Table], pa.Table], words: str
 ) -> None:
-    rewrite(folder, DATA, change)
+    rewrite(folder, DATA_FILE, change)
     outcome = run("verify", folder)
     assert "FAIL domain" in outcome.out
     sentence = complaint(type(outcome)(outcome.code, "", outcome.err), code=1)

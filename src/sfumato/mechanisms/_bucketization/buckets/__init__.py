@@ -34,8 +34,8 @@ from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws, Permutation
-from sfumato._records import Contents, PerturbedRecords
-from sfumato._records.bucket_records import Buckets
+from sfumato._records import CellContents, PerturbedRecords
+from sfumato._records.bucket_records import BucketEncoding
 from sfumato._records.tally import Holdings
 from sfumato._request.group_requirements import ShareCap
 from sfumato._request.guarantee import Guarantee
@@ -44,10 +44,15 @@ from sfumato._request.requirements import BreachBound
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms._bucketization.buckets import bucket_estimation
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError
 from sfumato.mechanisms._bucketization.buckets.error_prediction import CountErrors
-from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal, Dealing, deal_out
-from sfumato.mechanisms._bucketization.buckets.size_comparison import Way, make_tables, predict_errors, rank_choices
+from sfumato.mechanisms._bucketization.buckets.record_assignment import Dealing, DealingMethod, deal_out
+from sfumato.mechanisms._bucketization.buckets.size_comparison import (
+    RankedChoice,
+    make_tables,
+    predict_errors,
+    rank_choices,
+)
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice, choose, list_choices
 from sfumato.mechanisms._randomized_response.guarantee_sentences import format_percent, format_ratio
 from sfumato.mechanisms.capabilities import (
@@ -55,11 +60,11 @@ from sfumato.mechanisms.capabilities import (
     BucketTable,
     Comparability,
     ErrorPrediction,
-    PerValue,
     PlanExplanation,
     ReleaseErrorPrediction,
+    ValueColumn,
 )
-from sfumato.mechanisms.error_curve import ErrorAt
+from sfumato.mechanisms.error_curve import ErrorAtCount
 from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT
 
 NAME = "buckets"
@@ -81,7 +86,7 @@ class Sizes(StrEnum):
     OPTIMAL = "optimal"
 
 
-OFFERED = (Sizes.AUTO.value, Sizes.OPTIMAL.value)
+OFFERED_SIZES = (Sizes.AUTO.value, Sizes.OPTIMAL.value)
 """The sizes that a steward may ask for; the others are heuristics of the literature, which reproductions set."""
 
 
@@ -90,11 +95,14 @@ class Options:
     """The sizes of buckets, and how they are filled."""
 
     sizes: Sizes = option(
-        Sizes.AUTO, "--sizes", "Sizes with the least error of counts (auto), or with the least loss.", offered=OFFERED
+        Sizes.AUTO,
+        "--sizes",
+        "Sizes with the least error of counts (auto), or with the least loss.",
+        choices=OFFERED_SIZES,
     )
-    min_bucket: int = option(2, "--min-bucket", "The fewest records of a bucket (2).", metavar="N", least=1)
-    max_bucket: int = option(50, "--max-bucket", "The most records of a bucket (50).", metavar="N", least=1)
-    dealing: Deal = Deal.MIXED
+    min_bucket: int = option(2, "--min-bucket", "The fewest records of a bucket (2).", metavar="N", minimum=1)
+    max_bucket: int = option(50, "--max-bucket", "The most records of a bucket (50).", metavar="N", minimum=1)
+    dealing: DealingMethod = DealingMethod.MIXED
     """Only reproductions set another one."""
 
     def __post_init__(self) -> None:
@@ -112,28 +120,28 @@ class Plan:
     histogram: Histogram
     caps: tuple[Fraction, ...]
     choice: Choice
-    deal: Deal
+    dealing_method: DealingMethod
     dealing: Dealing
     ids: Permutation
     name: str = NAME
-    ways: tuple[Way, ...] = ()
+    ranked_choices: tuple[RankedChoice, ...] = ()
     """What was compared, the best first; nothing where the holder decided."""
 
     @property
-    def size(self) -> int:
+    def bucket_count(self) -> int:
         """The number of buckets."""
         return int(self.dealing.buckets.sum())
 
-    def named(self, numbers: UInts) -> UInts:
+    def find_ids(self, numbers: UInts) -> UInts:
         """The ids of buckets by their numbers: from a table, unless there are too many."""
-        return self.ids(numbers).astype(np.int64) if self.size > LARGEST_TABLE else self._id_table.take(numbers)
+        return self.ids(numbers).astype(np.int64) if self.bucket_count > LARGEST_TABLE else self._id_table.take(numbers)
 
     @cached_property
     def _id_table(self) -> UInts:
-        return self.ids(np.arange(self.size)).astype(np.int32)
+        return self.ids(np.arange(self.bucket_count)).astype(np.int32)
 
     @cached_property
-    def errors(self) -> CountErrors:
+    def count_errors(self) -> CountErrors:
         """How far off counts will be."""
         return CountErrors(self.dealing, np.array(self.histogram.counts, dtype=np.int64))
 
@@ -155,7 +163,7 @@ class Design:
 
 def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /) -> Plan:
     """Choose the sizes of the buckets, and deal."""
-    caps = spec.of(histogram.values)
+    caps = spec.list_caps(histogram.values)
     if all(cap == 1 for cap, count in zip(caps, histogram.counts, strict=True) if count):
         raise InfeasibleError("every value that occurs has the cap 1, so nothing would be protected; lower a cap.")
     sizes = {"smallest": options.min_bucket, "largest": options.max_bucket}
@@ -164,87 +172,94 @@ def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /
             choice = choose(histogram.counts, caps, options.sizes, **sizes)
             return deal_records(histogram, caps, choice, options.dealing, draws, NAME)
         candidates = list_choices(histogram.counts, caps, **sizes)
-    except Blocked as blocked:
-        raise blocked.named([repr(display(value)) for value in histogram.values]) from None
-    ways = rank_choices(histogram.counts, candidates, options.dealing)
-    choice = candidates[ways[0].sizes, ways[0].least]
-    return replace_in(deal_records(histogram, caps, choice, options.dealing, draws, NAME), ways=ways)
+    except NoBucketingError as blocked:
+        raise blocked.name_values([repr(display(value)) for value in histogram.values]) from None
+    ranked_choices = rank_choices(histogram.counts, candidates, options.dealing)
+    choice = candidates[ranked_choices[0].method, ranked_choices[0].smallest]
+    return replace_in(
+        deal_records(histogram, caps, choice, options.dealing, draws, NAME), ranked_choices=ranked_choices
+    )
 
 
 def deal_records(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
-    histogram: Histogram, caps: tuple[Fraction, ...], choice: Choice, deal: Deal, draws: Draws, name: str
+    histogram: Histogram,
+    caps: tuple[Fraction, ...],
+    choice: Choice,
+    dealing_method: DealingMethod,
+    draws: Draws,
+    name: str,
 ) -> Plan:
     """Deal the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
-    dealing = deal_out(choice.assignment, choice.floors, deal, draws, name)
-    (ids,) = draws.permutations(f"{name}/ids", [int(dealing.buckets.sum())])
-    return Plan(histogram, caps, choice, deal, dealing, ids, name)
+    dealing = deal_out(choice.assignment, choice.floors, dealing_method, draws, name)
+    (ids,) = draws.make_permutations(f"{name}/ids", [int(dealing.buckets.sum())])
+    return Plan(histogram, caps, choice, dealing_method, dealing, ids, name)
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Find the bucket of each record by its value and slot."""
     if slots is None:
         raise InternalError("buckets need slots.")
-    return PerturbedRecords(None, plan.named(plan.dealing.bucket_of(codes, slots)))
+    return PerturbedRecords(None, plan.find_ids(plan.dealing.find_buckets(codes, slots)))
 
 
-def list_contents(plan: Plan, /) -> Contents:
+def list_contents(plan: Plan, /) -> CellContents:
     """The table of buckets: bucket id, place and count, in the order of the ids."""
 
-    def batches(rows: int) -> Iterator[tuple[UInts, UInts, UInts]]:
-        step = max(1, rows * plan.size // plan.histogram.total)
-        for first in range(0, plan.size, step):
-            ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
-            lines, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
+    def generate_batches(rows: int) -> Iterator[tuple[UInts, UInts, UInts]]:
+        step = max(1, rows * plan.bucket_count // plan.histogram.total)
+        for first in range(0, plan.bucket_count, step):
+            ids = np.arange(first, min(first + step, plan.bucket_count), dtype=np.int32)
+            lines, places, counts = plan.dealing.list_contents(plan.ids.invert(ids))
             yield np.repeat(ids, lines), places, counts.astype(np.int32)
 
-    return Contents(plan.dealing.size, batches)
+    return CellContents(plan.dealing.pair_count, generate_batches)
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published beside the tables."""
     return Design(plan.histogram.values, plan.caps)
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    read = Design(
-        values_from_json(written["domain"], types), tuple(parse_exact(cap, "a cap") for cap in written["caps"])
+    parsed_design = Design(
+        values_from_json(design_json["domain"], types), tuple(parse_exact(cap, "a cap") for cap in design_json["caps"])
     )
-    if not len(set(read.domain)) == len(read.domain) == len(read.caps):
+    if not len(set(parsed_design.domain)) == len(parsed_design.domain) == len(parsed_design.caps):
         raise ReleaseFormatError("the design's domain and caps do not fit together.")
-    if not all(0 < cap <= 1 for cap in read.caps):
+    if not all(0 < cap <= 1 for cap in parsed_design.caps):
         raise ReleaseFormatError("a cap of the design is out of range.")
-    if all(cap == 1 for cap in read.caps):
+    if all(cap == 1 for cap in parsed_design.caps):
         raise ReleaseFormatError("the design protects no value.")
-    return read
+    return parsed_design
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def make_encoding(design: Design, /) -> Buckets:
+def make_encoding(design: Design, /) -> BucketEncoding:
     """Each record shows its bucket."""
-    return Buckets()
+    return BucketEncoding()
 
 
-def record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floats, Floats] | None:
+def predict_record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floats, Floats] | None:
     """By how values meet in the buckets, where a condition selects few of the records."""
     if holdings is None:
         return None
-    meeting = holdings.once(bucket_estimation.Meeting)
+    meeting = holdings.derive(bucket_estimation.MeetingMatrix)
     own = np.full(holdings.domain_size, np.inf)
-    own[meeting.present] = bucket_estimation.growth(*meeting.spectrum)
+    own[meeting.present_places] = bucket_estimation.compute_growth(*meeting.spectrum)
     return own, np.zeros(holdings.domain_size)
 
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the inverse estimate, if a share rows/total of every value is selected."""
-    return plan.errors.variances(rows)
+    return plan.count_errors.predict_variances(rows)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The variance of the inverse estimate of each set of values, if a share of every value is selected."""
-    return plan.errors.set_variances(share, sets)
+    return plan.count_errors.predict_set_variances(share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -270,7 +285,7 @@ def explain(plan: Plan, /) -> Json:
         "lower_bound": choice.bound,
         "information_loss": choice.assignment.setting.information_loss,
         "caps": dict(zip(make_labels(values), map(format_ratio, plan.caps), strict=True)),
-        **({"ways": [way.to_json() for way in plan.ways]} if plan.ways else {}),
+        **({"ways": [ranked_choice.to_json() for ranked_choice in plan.ranked_choices]} if plan.ranked_choices else {}),
     }
 
 
@@ -279,7 +294,7 @@ def summarize(plan: Plan, /) -> str:
     setting, loss, bound = list(plan.choice.assignment.setting), plan.choice.loss, plan.choice.bound
     sizes, total = ", ".join(str(size) for size, _ in setting), sum(count for _, count in setting)
     proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
-    if plan.ways:
+    if plan.ranked_choices:
         proof += "; chosen for the errors of counts"
     return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
 
@@ -293,55 +308,59 @@ def fingerprint_plan(plan: Plan, /) -> list[list[int]]:
 def list_remarks(plan: Plan, /) -> list[Notice]:
     """What is published in the clear, and how good the sizes are."""
     notices = []
-    if clear := plan.dealing.in_the_clear:
-        loud = (
-            f"{clear:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because their "
-            "cap is 1; lower it to prevent that (--min-bucket alone does not)."
+    if clear_records := plan.dealing.clear_records:
+        clear_sentence = (
+            f"{clear_records:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because "
+            "their cap is 1; lower it to prevent that (--min-bucket alone does not)."
         )
-        notices.append(Notice("in-the-clear", loud, numbers={"records": clear}))
-    free = [
+        notices.append(Notice("in-the-clear", clear_sentence, numbers={"records": clear_records}))
+    uncapped_values = [
         value
         for value, cap, count in zip(plan.histogram.values, plan.caps, plan.histogram.counts, strict=True)
         if cap == 1 and count
     ]
-    if free:
-        named = ", ".join(repr(display(value)) for value in free[:5])
-        open_ones = f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}."  # noqa: PLR2004
-        notices.append(Notice("values-unprotected", open_ones, numbers={"values": len(free)}))
-    if not (plan.choice.is_proven or plan.ways):
+    if uncapped_values:
+        value_names = ", ".join(repr(display(value)) for value in uncapped_values[:5])
+        uncapped_sentence = (
+            f"with a cap of 1, and so not protected: {value_names}{' and more' if len(uncapped_values) > 5 else ''}."  # noqa: PLR2004
+        )
+        notices.append(Notice("values-unprotected", uncapped_sentence, numbers={"values": len(uncapped_values)}))
+    if not (plan.choice.is_proven or plan.ranked_choices):
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
-        near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
-        notices.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
-    expected = predict_errors(plan.histogram.counts, plan.choice, plan.deal)
+        gap_sentence = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
+        notices.append(
+            Notice("best-not-proved", gap_sentence, numbers={"loss": int(plan.choice.loss), "gap": float(gap)})
+        )
+    expected = predict_errors(plan.histogram.counts, plan.choice, plan.dealing_method)
     if gain := _find_first_gain(expected.inverse_errors, expected.shrunk_errors):
-        count, usual, less = gain
-        closer = (
-            f"counts of {count:,.0f} records are typically off by {format_relative_error(less)} with --method "
+        count, usual, smaller = gain
+        shrunk_sentence = (
+            f"counts of {count:,.0f} records are typically off by {format_relative_error(smaller)} with --method "
             f"shrunk, and by {format_relative_error(usual)} with the default, if the share of the records that a "
             "condition selects differs from value to value by half; shrunk is biased and has no interval."
         )
-        notices.append(Notice("shrunk-is-closer", closer, numbers={"default": usual, "shrunk": less}))
+        notices.append(Notice("shrunk-is-closer", shrunk_sentence, numbers={"default": usual, "shrunk": smaller}))
     return [*notices, *_warn_even_dealing(plan, expected)]
 
 
 def _warn_even_dealing(plan: Plan, expected: CountErrors) -> list[Notice]:
     """How much farther off counts are because buckets are dealt in turn, which makes them all but alike."""
-    if plan.deal is Deal.MIXED:
+    if plan.dealing_method is DealingMethod.MIXED:
         return []
-    mixed = predict_errors(plan.histogram.counts, plan.choice, Deal.MIXED)
+    mixed = predict_errors(plan.histogram.counts, plan.choice, DealingMethod.MIXED)
     gain = _find_first_gain(expected.inverse_errors, mixed.inverse_errors)
     if gain is None:
         return []
-    count, usual, less = gain
+    count, usual, smaller = gain
     sentence = (
         f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by "
-        f"{format_relative_error(usual)}, and by {format_relative_error(less)} in mixed buckets, which keep the same "
-        "caps."
+        f"{format_relative_error(usual)}, and by {format_relative_error(smaller)} in mixed buckets, which keep the "
+        "same caps."
     )
-    return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": less})]
+    return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": smaller})]
 
 
-def _find_first_gain(usual: Sequence[ErrorAt], other: Sequence[ErrorAt]) -> tuple[float, float, float] | None:
+def _find_first_gain(usual: Sequence[ErrorAtCount], other: Sequence[ErrorAtCount]) -> tuple[float, float, float] | None:
     """The first count whose error is so much smaller the other way that it is worth saying, and both errors."""
     for one, another in zip(usual, other, strict=True):
         first, second = one.by_records, another.by_records
@@ -350,23 +369,27 @@ def _find_first_gain(usual: Sequence[ErrorAt], other: Sequence[ErrorAt]) -> tupl
     return None
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
     """The part of each value's records that is in the bucket."""
-    numbers = plan.ids.inverse(np.asarray(replaced.cells))
-    lines, places, counts = plan.dealing.contents(numbers)
+    numbers = plan.ids.invert(np.asarray(records.cells))
+    lines, places, counts = plan.dealing.list_contents(numbers)
     value_counts = np.array(plan.histogram.counts, dtype=np.float64)
-    likely = np.zeros((len(numbers), len(value_counts)))
-    likely[np.repeat(np.arange(len(numbers)), lines), places] = counts / value_counts.take(places)
-    return (likely,)
+    likelihoods = np.zeros((len(numbers), len(value_counts)))
+    likelihoods[np.repeat(np.arange(len(numbers)), lines), places] = counts / value_counts.take(places)
+    return (likelihoods,)
 
 
-def compute_published_likelihoods(design: Design, shown: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(
+    design: Design, release_codes: Codes, true_codes: Codes, rows: Indices, /
+) -> tuple[Floats]:
     """The same from what the buckets are published to hold, which is what their records do."""
     size = len(design.domain)
-    buckets, numbers = np.unique(shown[rows], return_inverse=True)
-    places = np.searchsorted(buckets, shown)
-    mine = np.flatnonzero(buckets.take(np.minimum(places, len(buckets) - 1)) == shown)
-    counts = np.bincount(places[mine] * size + true_codes[mine], minlength=len(buckets) * size).reshape(-1, size)
+    buckets, numbers = np.unique(release_codes[rows], return_inverse=True)
+    places = np.searchsorted(buckets, release_codes)
+    matching_rows = np.flatnonzero(buckets.take(np.minimum(places, len(buckets) - 1)) == release_codes)
+    counts = np.bincount(
+        places[matching_rows] * size + true_codes[matching_rows], minlength=len(buckets) * size
+    ).reshape(-1, size)
     return ((counts / np.maximum(np.bincount(true_codes, minlength=size), 1))[numbers],)
 
 
@@ -376,10 +399,12 @@ def _describe_caps(caps: Sequence[Fraction]) -> str:
 
 def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
-    strict = [cap for cap in design.caps if cap < 1]
-    free = len(design.caps) - len(strict)
+    caps_below_one = [cap for cap in design.caps if cap < 1]
+    uncapped_count = len(design.caps) - len(caps_below_one)
     unprotected = (
-        f" {free} values have the cap 1: they are not protected, and may stand alone in a bucket." if free else ""
+        f" {uncapped_count} values have the cap 1: they are not protected, and may stand alone in a bucket."
+        if uncapped_count
+        else ""
     )
     return (
         "Every record is in a bucket, and it is published which values the records of a bucket have, but not which "
@@ -396,7 +421,7 @@ def make_bucket_mechanism(
     spec: type[SpecT],
     options: type[OptionsT],
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan],
-    at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
+    match_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
 ) -> Mechanism[SpecT, OptionsT, Plan, Design]:
     """A mechanism that deals records to buckets; how many of which size is for its plan to decide."""
     return Mechanism(
@@ -405,33 +430,35 @@ def make_bucket_mechanism(
         request=spec,
         options=options,
         plan=plan,
-        perturb=replace,
-        design=design,
+        perturb=perturb,
+        make_design=make_design,
         read_design=read_design,
         make_encoding=make_encoding,
         estimators=bucket_estimation.METHODS,
         state_guarantee=state_guarantee,
         uses_slots=True,
         plan_rules=PlanRules(fingerprint=fingerprint_plan),
-        error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
-        release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+        error_prediction=ErrorPrediction(
+            predict_variances=predict_variances, predict_set_variances=predict_set_variances
+        ),
+        release_error_prediction=ReleaseErrorPrediction(predict_record_variances=predict_record_variances),
         explanation=PlanExplanation(
             explain=explain,
             summarize=summarize,
             list_remarks=list_remarks,
             remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer", "dealt-alike"),
-            list_tables=lambda plan: make_tables(plan.ways),
-            value_columns=(PerValue("caps", "at most of a bucket", format_percent),),
+            list_tables=lambda plan: make_tables(plan.ranked_choices),
+            value_columns=(ValueColumn("caps", "at most of a bucket", format_percent),),
         ),
         attack_model=AttackModel(
             compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
         ),
         comparability=Comparability(
-            match_posterior=at_posterior,
+            match_posterior=match_posterior,
             read_request=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
         ),
         bucket_table=BucketTable(list_contents=list_contents),
     )
 
 
-MECHANISM = make_bucket_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior)
+MECHANISM = make_bucket_mechanism(NAME, ShareCap, Options, plan, ShareCap.from_posterior)

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, CapBelowShare, Problem
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import CapBelowShare, NoBucketingError, Problem
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
 
 
@@ -25,7 +25,7 @@ def build_anatomy_buckets(counts: Sequence[int], diversity: int) -> tuple[Proble
     buckets = total // diversity
     for place, count in enumerate(counts):
         if count > buckets:
-            raise Blocked(CapBelowShare(place, Fraction(count, total), Fraction(1, diversity)))
+            raise NoBucketingError(CapBelowShare(place, Fraction(count, total), Fraction(1, diversity)))
     size, residues = divmod(total, buckets)
     setting = Setting.of([(size, buckets - residues), (size + 1, residues)])
     sizes = np.array([size for size, _ in setting], dtype=np.int64)

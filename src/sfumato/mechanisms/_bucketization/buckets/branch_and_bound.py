@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import fill
-from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, cut_of
+from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, make_cut
 from sfumato.mechanisms._bucketization.buckets.mute_solver import silence_output
 from sfumato.mechanisms._bucketization.buckets.relaxation import (
     Box,
@@ -25,7 +25,7 @@ from sfumato.mechanisms._bucketization.buckets.relaxation import (
 )
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
-WHOLE = 1e-6
+WHOLE_TOLERANCE = 1e-6
 NODES = 200
 PROPOSALS = 30
 PROPOSAL_NODES = 100
@@ -46,24 +46,24 @@ class Search:
     def __init__(self, problem: Problem, cuts: Cuts) -> None:
         self._problem = problem
         self._cuts = cuts
-        self._best: Integers | None = None
-        self._open: list[tuple[int, int, Box]] = []
-        self._unsettled: list[int] = []
-        self._tickets = 0
+        self._best_buckets: Integers | None = None
+        self._open_boxes: list[tuple[int, int, Box]] = []
+        self._unsettled_bounds: list[int] = []
+        self._box_count = 0
 
     def run(self, bound: int, nodes: int = NODES) -> SearchResult:
         """Search from the whole problem, whose loss is at least `bound`."""
-        self._best = self._propose()
+        self._best_buckets = self._propose()
         self._push(bound, Box.of(self._problem))
-        while self._open and self._open[0][0] < self._least() and self._tickets < nodes:
-            floor, _, box = heapq.heappop(self._open)
-            self._look_into(floor, box)
-        left = [floor for floor, _, _ in self._open] + self._unsettled
-        if self._best is not None:
-            left.append(self._loss(self._best))
-        return SearchResult(self._best, min(left) if left else None)
+        while self._open_boxes and self._open_boxes[0][0] < self._find_loss_limit() and self._box_count < nodes:
+            floor, _, box = heapq.heappop(self._open_boxes)
+            self._explore_box(floor, box)
+        lower_bounds = [floor for floor, _, _ in self._open_boxes] + self._unsettled_bounds
+        if self._best_buckets is not None:
+            lower_bounds.append(self._compute_loss(self._best_buckets))
+        return SearchResult(self._best_buckets, min(lower_bounds) if lower_bounds else None)
 
-    def _look_into(self, floor: int, box: Box) -> None:
+    def _explore_box(self, floor: int, box: Box) -> None:
         """Settle a box, or split it in two."""
         point = solve(self._problem, self._cuts, box)
         if point is None:
@@ -71,12 +71,12 @@ class Search:
             sizes, total = self._problem.sizes, self._problem.total
             is_empty = (box.low > box.high).any() or int(sizes @ box.high) < total or int(sizes @ box.low) > total
             if not is_empty and prove_empty(self._problem, self._cuts, box) is None:
-                self._unsettled.append(floor)
+                self._unsettled_bounds.append(floor)
             return
         bound = max(floor, prove_lower_bound(self._problem, self._cuts, box, point))
-        if bound >= self._least():
+        if bound >= self._find_loss_limit():
             return
-        fractional = np.flatnonzero(np.abs(point.buckets - np.rint(point.buckets)) > WHOLE)
+        fractional = np.flatnonzero(np.abs(point.buckets - np.rint(point.buckets)) > WHOLE_TOLERANCE)
         if not len(fractional):
             self._try_whole(bound, box, np.rint(point.buckets).astype(np.int64))
             return
@@ -90,18 +90,18 @@ class Search:
 
     def _try_whole(self, bound: int, box: Box, buckets: Integers) -> None:
         """Take valid numbers as the best; learn a cut from others and look again."""
-        stuck = fill(self._problem, buckets).stuck
-        if stuck.any():
-            self._cuts = self._cuts.joined(cut_of(self._problem, stuck))
+        is_stuck = fill(self._problem, buckets).is_stuck
+        if is_stuck.any():
+            self._cuts = self._cuts.join(make_cut(self._problem, is_stuck))
             self._push(bound, box)
         elif int(self._problem.sizes @ buckets) == self._problem.total:
-            if self._loss(buckets) < self._least():
-                self._best = buckets
+            if self._compute_loss(buckets) < self._find_loss_limit():
+                self._best_buckets = buckets
             # The solver's optimum of this box may be off by its rounding: only its bound is certain.
-            if bound < self._loss(buckets):
-                self._unsettled.append(bound)
+            if bound < self._compute_loss(buckets):
+                self._unsettled_bounds.append(bound)
         else:
-            self._unsettled.append(bound)
+            self._unsettled_bounds.append(bound)
 
     def _propose(self) -> Integers | None:
         """Whole numbers from a float solver, valid by our own check; each refusal teaches a cut."""
@@ -123,19 +123,19 @@ class Search:
             buckets = None if answer.x is None else np.rint(answer.x).astype(np.int64)
             if buckets is None or int(problem.sizes @ buckets) != problem.total:
                 return None
-            stuck = fill(problem, buckets).stuck
-            if not stuck.any():
+            is_stuck = fill(problem, buckets).is_stuck
+            if not is_stuck.any():
                 return buckets
-            self._cuts = self._cuts.joined(cut_of(problem, stuck))
+            self._cuts = self._cuts.join(make_cut(problem, is_stuck))
         return None
 
     def _push(self, bound: int, box: Box) -> None:
-        self._tickets += 1
-        heapq.heappush(self._open, (bound, -self._tickets, box))
+        self._box_count += 1
+        heapq.heappush(self._open_boxes, (bound, -self._box_count, box))
 
-    def _loss(self, buckets: Integers) -> int:
+    def _compute_loss(self, buckets: Integers) -> int:
         return int(compute_bucket_losses(self._problem) @ buckets)
 
-    def _least(self) -> int:
+    def _find_loss_limit(self) -> int:
         """What an answer must go below to be of interest."""
-        return 2**62 if self._best is None else self._loss(self._best)
+        return 2**62 if self._best_buckets is None else self._compute_loss(self._best_buckets)

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.arrays import Amounts, Counts, Floats, Indices, Mask
-from sfumato._records.tally import LINES, Holdings, Tally, compute_certain_bounds
+from sfumato._records.tally import CONDITION_BATCH, Holdings, Tally, compute_certain_bounds
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.shrinkage import SMALLEST, Smoothing
-from sfumato.mechanisms._randomized_response.estimators import BIASED
-from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin
+from sfumato.mechanisms._randomized_response.estimators import BIAS_NOTE
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumPiece
 
 SINGULAR = 1e-9
 """A direction of which the buckets keep less than this part is lost."""
@@ -46,24 +46,25 @@ def _read_holdings(tally: Tally) -> Holdings:
     return tally.holdings
 
 
-def estimate_uniform(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_uniform(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """The estimate of the papers: within a bucket every record is equally likely to hold each of its values."""
     return [
-        Moments.joined([_estimate_uniform_set(some, places) for some in _split_conditions(tally)]) for places in wanted
+        Moments.concatenate([_estimate_uniform_set(part, places) for part in _split_conditions(tally)])
+        for places in value_sets
     ]
 
 
 def _split_conditions(tally: Tally) -> list[Tally]:
     """The conditions in parts: looked at bucket by bucket, all at once could fill the memory."""
-    if len(tally) <= LINES:
+    if len(tally) <= CONDITION_BATCH:
         return [tally]
     lines = np.arange(len(tally))
-    return [tally.take(lines[first : first + LINES]) for first in range(0, len(tally), LINES)]
+    return [tally.take(lines[first : first + CONDITION_BATCH]) for first in range(0, len(tally), CONDITION_BATCH)]
 
 
 def _estimate_uniform_set(tally: Tally, places: Indices) -> Moments:
     """Sum q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
-    size, marked, selected = tally.inside(places)
+    size, marked, selected = tally.count_in_buckets(places)
     spread = selected * marked * (size - selected) * (size - marked)
     variance = (spread / (size**2 * np.maximum(size - 1, 1))).sum(axis=1)
     least, most = compute_certain_bounds(size, selected, marked)
@@ -77,12 +78,12 @@ def _describe_sensitivity(holdings: Holdings, places: Indices) -> str:
 
     c_y = [y is wanted] o_y - sum over wanted x of W_xy, and tau is the spread of the p_y.
     """
-    share = holdings.marked(places) / holdings.sizes * holdings.repeats
+    share = holdings.count_matches(places) / holdings.sizes * holdings.repeats
     shared = np.bincount(
         holdings.places, weights=holdings.counts * share[holdings.buckets], minlength=holdings.domain_size
     )
     is_wanted = np.isin(np.arange(holdings.domain_size), places)
-    lost = np.where(is_wanted, holdings.held, 0) - shared
+    lost = np.where(is_wanted, holdings.value_counts, 0) - shared
     return (
         f"if the selected shares of the values have a spread of tau, add tau² times {float(lost @ lost):.4g} to n_se²"
     )
@@ -104,41 +105,44 @@ class RandomDeal:
         self.squares += second[self.groups] * numbers**2
         self.means += first[self.groups] * numbers
 
-    def variance(self) -> Floats:
+    def compute_variances(self) -> Floats:
         """The variance of each group."""
         added = self.counts * (self.squares - self.means**2)
         sums = np.bincount(self.groups, weights=added, minlength=len(self.sizes))
         return np.asarray(sums * self.sizes / np.maximum(self.sizes - 1, 1))
 
 
-def estimate_uniform_total(design: object, pieces: Sequence[Piece]) -> Moments:
+def estimate_uniform_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
     """Sum q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
     if not pieces:
         return NOTHING
-    single = [replace(piece, first=piece.first.apart, second=piece.second.apart) for piece in pieces]
-    holdings = _read_holdings(single[0].first)
+    single = [
+        replace(piece, tally=piece.tally.single_tally, squared_tally=piece.squared_tally.single_tally)
+        for piece in pieces
+    ]
+    holdings = _read_holdings(single[0].tally)
     deal = RandomDeal(holdings.buckets, holdings.counts, holdings.sizes)
     for piece in single:
-        first, second = (tally.counts[0] / holdings.sizes for tally in (piece.first, piece.second))
-        deal.add(piece.theta[holdings.places] - _mean_scores(holdings, piece)[holdings.buckets], first, second)
-    return _estimate_random_pairing(pieces, float(deal.variance().sum()))
+        first, second = (tally.counts[0] / holdings.sizes for tally in (piece.tally, piece.squared_tally))
+        deal.add(piece.theta[holdings.places] - _compute_mean_scores(holdings, piece)[holdings.buckets], first, second)
+    return _estimate_random_pairing(pieces, float(deal.compute_variances().sum()))
 
 
-def _mean_scores(holdings: Holdings, piece: Piece) -> Floats:
+def _compute_mean_scores(holdings: Holdings, piece: SumPiece) -> Floats:
     """The mean theta of each bucket."""
     added = np.bincount(holdings.buckets, weights=holdings.counts * piece.theta[holdings.places])
     return np.asarray(added / holdings.sizes)
 
 
-def _estimate_random_pairing(pieces: Sequence[Piece], variance: float | None = None) -> Moments:
+def _estimate_random_pairing(pieces: Sequence[SumPiece], variance: float | None = None) -> Moments:
     """The sum if all pairings are equally likely; without a variance, its error is how far it may lie for certain."""
-    holdings = _read_holdings(pieces[0].first)
-    value = sum(float(_mean_scores(holdings, piece) @ piece.first.counts[0]) for piece in pieces)
+    holdings = _read_holdings(pieces[0].tally)
+    value = sum(float(_compute_mean_scores(holdings, piece) @ piece.tally.counts[0]) for piece in pieces)
     least, most = _compute_certain_bounds(holdings, pieces)
     return Moments.of(value, (most - least) ** 2 if variance is None else max(variance, 0.0), 0.0, most, least)
 
 
-def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]:
+def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[SumPiece]) -> tuple[float, float]:
     """Between what a sum must lie, whoever holds what.
 
     In a bucket theta lies between two numbers. Where a z may be negative, the sum of |z| is at most the root of n times
@@ -146,24 +150,27 @@ def _compute_certain_bounds(holdings: Holdings, pieces: Sequence[Piece]) -> tupl
     """
     least, most = 0.0, 0.0
     for piece in pieces:
-        low, high = holdings.range_of(piece.theta)
-        reach = piece.first.counts[0]
+        low, high = holdings.find_ranges(piece.theta)
+        reach = piece.tally.counts[0]
         if not piece.has_bounds:
-            reach = np.sqrt(holdings.sizes) * piece.second.added(lambda squares: np.sqrt(np.maximum(squares, 0.0)))[0]
-        middle, half = float((low + high) / 2 @ piece.first.counts[0]), float((high - low) / 2 @ reach)
+            reach = (
+                np.sqrt(holdings.sizes)
+                * piece.squared_tally.sum_over_buckets(lambda squares: np.sqrt(np.maximum(squares, 0.0)))[0]
+            )
+        middle, half = float((low + high) / 2 @ piece.tally.counts[0]), float((high - low) / 2 @ reach)
         least, most = least + middle - half, most + middle + half
     return least, most
 
 
-def growth(eigenvalues: Floats, directions: Floats) -> Floats:
+def compute_growth(eigenvalues: Floats, directions: Floats) -> Floats:
     """By what the inverse multiplies the variance of a sample of each value; infinite where buckets tell nothing.
 
     In numbers it is o (W^-1)_xx - 1; given what buckets keep of each direction, on the scale of the roots of counts.
     """
     is_kept = eigenvalues > SINGULAR
-    grown = directions[:, is_kept] ** 2 @ (1 / eigenvalues[is_kept]) - 1
+    growths = directions[:, is_kept] ** 2 @ (1 / eigenvalues[is_kept]) - 1
     is_lost = (np.abs(directions[:, ~is_kept]) > SINGULAR).any(axis=1)
-    return np.where(is_lost, np.inf, np.maximum(grown, 0.0))
+    return np.where(is_lost, np.inf, np.maximum(growths, 0.0))
 
 
 def invert(scaled: Floats) -> Floats | None:
@@ -178,7 +185,7 @@ def invert(scaled: Floats) -> Floats | None:
     return inverse if np.abs(inverse).sum(axis=1).max(initial=0.0) < LARGEST_INVERSE else None
 
 
-class Meeting:
+class MeetingMatrix:
     """How often values meet in buckets, and the inverse of that."""
 
     def __init__(self, holdings: Holdings) -> None:
@@ -187,119 +194,122 @@ class Meeting:
         shape = (len(holdings.sizes), holdings.domain_size)
         entries = (holdings.counts.astype(np.float64), (holdings.buckets, holdings.places))
         self.sizes, self.repeats = (numbers.astype(np.float64) for numbers in (holdings.sizes, holdings.repeats))
-        self.records = float(self.sizes @ self.repeats)
-        self.present = np.flatnonzero(holdings.held)
-        self.line_places = np.searchsorted(self.present, holdings.places)
+        self.record_count = float(self.sizes @ self.repeats)
+        self.present_places = np.flatnonzero(holdings.value_counts)
+        self.line_places = np.searchsorted(self.present_places, holdings.places)
         self.line_counts = holdings.counts * holdings.repeats[holdings.buckets]
-        self.held: Any = sparse.csr_array(entries, shape=shape)[:, self.present]
-        self.counts: Floats = holdings.held[self.present].astype(np.float64)
-        scaled = sparse.diags_array(np.sqrt(self.repeats / self.sizes)) @ self.held
+        self.bucket_counts: Any = sparse.csr_array(entries, shape=shape)[:, self.present_places]
+        self.counts: Floats = holdings.value_counts[self.present_places].astype(np.float64)
+        scaled = sparse.diags_array(np.sqrt(self.repeats / self.sizes)) @ self.bucket_counts
         self.weights: Floats = (scaled.T @ scaled).toarray()
         # On the scale of the counts the matrix has eigenvalues between 0 and 1: what the buckets keep of a direction.
         self.roots = np.sqrt(self.counts)
-        self.scaled: Floats = self.weights / np.outer(self.roots, self.roots)
-        self._undone: dict[bytes, tuple[Floats, Floats | None]] = {}
+        self.scaled_weights: Floats = self.weights / np.outer(self.roots, self.roots)
+        self._weights_by_set: dict[bytes, tuple[Floats, Floats | None]] = {}
 
     @cached_property
     def spectrum(self) -> tuple[Floats, Floats]:
         """What the buckets keep of each direction, and the directions."""
-        eigenvalues, directions = np.linalg.eigh(self.scaled)
+        eigenvalues, directions = np.linalg.eigh(self.scaled_weights)
         return eigenvalues, directions
 
     @cached_property
-    def sound_inverse(self) -> Floats | None:
+    def stable_inverse(self) -> Floats | None:
         """The inverse on the scale of the roots, where no direction is lost, nor nearly so; see `invert`."""
-        return invert(self.scaled)
+        return invert(self.scaled_weights)
 
     @cached_property
     def inverse(self) -> Floats:
         """What undoes the mixing, on the scale of the roots: made once, because many small products take longer."""
-        if self.sound_inverse is not None:
-            return self.sound_inverse
+        if self.stable_inverse is not None:
+            return self.stable_inverse
         eigenvalues, directions = self.spectrum
-        undone = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > SINGULAR)
-        return np.asarray((directions * undone) @ directions.T)
+        inverse_eigenvalues = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > SINGULAR)
+        return np.asarray((directions * inverse_eigenvalues) @ directions.T)
 
-    def told(self, selected: Amounts) -> Floats:
+    def expect_counts(self, selected: Amounts) -> Floats:
         """What the selected records of each line tell about each value: the sum of q s / n."""
-        return np.asarray((self.held.T @ (selected / self.sizes).T).T)
+        return np.asarray((self.bucket_counts.T @ (selected / self.sizes).T).T)
 
-    def by_value(self, numbers: Floats) -> Floats:
+    def sum_by_value(self, numbers: Floats) -> Floats:
         """Add a number of each bucket up over the records of each value."""
-        return np.asarray(self.held.T @ (numbers * self.repeats))
+        return np.asarray(self.bucket_counts.T @ (numbers * self.repeats))
 
-    def by_bucket(self, numbers: Floats) -> Floats:
+    def sum_by_bucket(self, numbers: Floats) -> Floats:
         """Add a number of each value up over the records of each bucket."""
-        return np.asarray(self.held @ numbers)
+        return np.asarray(self.bucket_counts @ numbers)
 
-    def undone(self, places: Indices) -> tuple[Floats, Floats | None]:
+    def get_weights(self, places: Indices) -> tuple[Floats, Floats | None]:
         """The weights that undo the mixing for a count of some places, and what they make of each value's variance.
 
         Nothing of the latter where the buckets do not tell the count. The same for every condition, so it is kept.
         """
         key = places.tobytes()
-        if key not in self._undone:
-            self.undo([places])
-        return self._undone[key]
+        if key not in self._weights_by_set:
+            self.compute_weights([places])
+        return self._weights_by_set[key]
 
-    def undo(self, wanted: Sequence[Indices]) -> None:
+    def compute_weights(self, value_sets: Sequence[Indices]) -> None:
         """Work out the weights of up to SETS sets of places at once, as far as they are not known."""
-        if len(self._undone) + len(wanted) > MOST_KEPT:
-            self._undone.clear()
-        unknown = {key: places for places in wanted if (key := places.tobytes()) not in self._undone}
-        targets = np.array([self.counts * np.isin(self.present, places) for places in unknown.values()])
-        weights, is_told = self.solve(targets.reshape(len(unknown), len(self.present)))
+        if len(self._weights_by_set) + len(value_sets) > MOST_KEPT:
+            self._weights_by_set.clear()
+        new_sets = {key: places for places in value_sets if (key := places.tobytes()) not in self._weights_by_set}
+        targets = np.array([self.counts * np.isin(self.present_places, places) for places in new_sets.values()])
+        weights, is_estimable = self.solve(targets.reshape(len(new_sets), len(self.present_places)))
         step = max(MOST_NUMBERS // len(self.sizes), 1)
-        for number, (key, target) in enumerate(zip(unknown, targets, strict=True)):
+        for number, (key, target) in enumerate(zip(new_sets, targets, strict=True)):
             if number % step == 0:
-                by_bucket = self.by_bucket(weights[number : number + step].T) / self.sizes[:, np.newaxis]
-                squares = np.asarray(self.held.T @ (by_bucket**2 * self.repeats[:, np.newaxis])).T
-            lengths = np.maximum(squares[number % step] - target, 0.0) if is_told[number] else None
-            self._undone[key] = (weights[number], lengths)
+                by_bucket = self.sum_by_bucket(weights[number : number + step].T) / self.sizes[:, np.newaxis]
+                squares = np.asarray(self.bucket_counts.T @ (by_bucket**2 * self.repeats[:, np.newaxis])).T
+            lengths = np.maximum(squares[number % step] - target, 0.0) if is_estimable[number] else None
+            self._weights_by_set[key] = (weights[number], lengths)
 
     @cached_property
     def smoothing(self) -> Smoothing:
         """How to pull the shares of the values towards each other."""
         return Smoothing(self.weights, self.counts)
 
-    def likely(self, told: Floats, rows: Amounts) -> Floats:
+    def estimate_shares(self, expected_counts: Floats, rows: Amounts) -> Floats:
         """The share of each value's records that each condition selects, pulled together."""
-        means = rows / max(self.records, 1)
-        return self.smoothing.shares(told, means, self.smoothing.ratio(told, means, means * (1 - means)))
+        means = rows / max(self.record_count, 1)
+        return self.smoothing.estimate_shares(
+            expected_counts, means, self.smoothing.estimate_ratios(expected_counts, means, means * (1 - means))
+        )
 
     def solve(self, targets: Floats) -> tuple[Floats, Mask]:
         """The solution v of W v = target for each line, and whether there is one."""
-        (targeted,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))  # few, where one value is asked for
-        scaled = (targets / self.roots)[..., targeted]
-        solved = np.asarray(scaled @ self.inverse[targeted] / self.roots)
-        if self.sound_inverse is not None:
+        # Few, where one value is asked for.
+        (target_places,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))
+        scaled = (targets / self.roots)[..., target_places]
+        solved = np.asarray(scaled @ self.inverse[target_places] / self.roots)
+        if self.stable_inverse is not None:
             return solved, np.ones(targets.shape[:-1], dtype=np.bool_)
         eigenvalues, directions = self.spectrum
-        along = scaled @ directions[targeted]
+        along = scaled @ directions[target_places]
         scale = np.maximum(1.0, np.abs(along).max(axis=-1, initial=0.0, keepdims=True))
         is_lost = (np.abs(along[..., eigenvalues <= SINGULAR]) > SINGULAR * scale).any(axis=-1)
         return solved, np.asarray(~is_lost)
 
 
-def estimate_inverse(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_inverse(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Undo the mixing of the buckets: records of a value are dealt to them at random, whatever else is known of them.
 
     With e_x = sum of q s_x / n, the expectation of e is W p, so o_x (W^-1 e)_x is unbiased for the selected records
     with value x.
     """
-    meeting = _read_holdings(tally).once(Meeting)
-    expected_counts = meeting.told(tally.counts)
-    shares = meeting.likely(expected_counts, tally.rows)
-    spread = _variance(meeting, shares, shares)
+    meeting = _read_holdings(tally).derive(MeetingMatrix)
+    expected_counts = meeting.expect_counts(tally.counts)
+    shares = meeting.estimate_shares(expected_counts, tally.rows)
+    spread = _compute_value_variances(meeting, shares, shares)
     estimates = []
-    for number, places in enumerate(wanted):
+    for number, places in enumerate(value_sets):
         if number % SETS == 0:
-            meeting.undo(wanted[number : number + SETS])
+            meeting.compute_weights(value_sets[number : number + SETS])
         estimates.append(_estimate_inverse_set(meeting, tally, expected_counts, spread, places))
     return estimates
 
 
-def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
+def _compute_value_variances(meeting: MeetingMatrix, first: Floats, second: Floats) -> Floats:
     """For each value, the variance of z over its records, from likely means of z and z²; never negative.
 
     Unbiased means would not do: where buckets keep little of a value, the square of their error is larger than any
@@ -309,24 +319,26 @@ def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
     return np.asarray(np.maximum(second - first**2, 0.0) * correction)
 
 
-def _estimate_inverse_set(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Indices) -> Moments:
+def _estimate_inverse_set(
+    meeting: MeetingMatrix, tally: Tally, expected_counts: Floats, spread: Floats, places: Indices
+) -> Moments:
     """Estimate the count of one set of places, under each condition.
 
     With v = W^-1 (o on the wanted values) and u = v s / n by bucket, the variance of v e is the sum over values y of
     p_y (1-p_y) [sum over buckets of s_y u² - o_y if y is wanted]: the deal is hypergeometric.
     """
-    weights, lengths = meeting.undone(places)
-    least, most = tally.certain(places)
+    weights, lengths = meeting.get_weights(places)
+    least, most = tally.find_bounds(places)
     nothing = np.zeros(len(tally))
     if lengths is None:  # the buckets keep nothing of this count beyond what is certain
-        plain = tally.counts @ (_read_holdings(tally).marked(places) / meeting.sizes)
-        return Moments(plain, (most - least) ** 2, nothing, most, least)
-    value = told @ weights
+        uniform_estimate = tally.counts @ (_read_holdings(tally).count_matches(places) / meeting.sizes)
+        return Moments(uniform_estimate, (most - least) ** 2, nothing, most, least)
+    value = expected_counts @ weights
     value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
     return Moments(value, spread @ lengths, nothing, most, least)
 
 
-def estimate_inverse_total(design: object, pieces: Sequence[Piece]) -> Moments:
+def estimate_inverse_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
     """Undo the mixing of the buckets, piece by piece.
 
     With v = W^-1 (o theta) and u = v s / n by bucket, the sum of q u is unbiased: the mean of u over the records of a
@@ -334,107 +346,108 @@ def estimate_inverse_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """
     if not pieces:
         return NOTHING
-    holdings = _read_holdings(pieces[0].first)
-    meeting = holdings.once(Meeting)
-    solved = [meeting.solve(meeting.counts * piece.theta[meeting.present]) for piece in pieces]
-    if not all(is_told for _, is_told in solved):  # the buckets keep nothing of this sum beyond what is certain
+    holdings = _read_holdings(pieces[0].tally)
+    meeting = holdings.derive(MeetingMatrix)
+    solved = [meeting.solve(meeting.counts * piece.theta[meeting.present_places]) for piece in pieces]
+    # The buckets keep nothing of this sum beyond what is certain.
+    if not all(is_estimable for _, is_estimable in solved):
         return _estimate_random_pairing(pieces)
-    by_bucket = [meeting.by_bucket(weights) / meeting.sizes for weights, _ in solved]
+    by_bucket = [meeting.sum_by_bucket(weights) / meeting.sizes for weights, _ in solved]
     value = sum(
-        float(bucket_weights @ piece.first.counts[0]) for bucket_weights, piece in zip(by_bucket, pieces, strict=True)
+        float(bucket_weights @ piece.tally.counts[0]) for bucket_weights, piece in zip(by_bucket, pieces, strict=True)
     )
     if len(pieces) == 1:
-        variance = _variance_of_one(meeting, by_bucket[0], pieces[0])
+        variance = _compute_single_variance(meeting, by_bucket[0], pieces[0])
     else:
-        variance = _variance_of_several(holdings, meeting, by_bucket, pieces)
+        variance = _compute_joint_variance(holdings, meeting, by_bucket, pieces)
     least, most = _compute_certain_bounds(holdings, pieces)
     return Moments.of(value, variance, 0.0, most, least)
 
 
-def _variance_of_one(meeting: Meeting, by_bucket: Floats, piece: Piece) -> float:
+def _compute_single_variance(meeting: MeetingMatrix, by_bucket: Floats, piece: SumPiece) -> float:
     """The numbers of one piece are the same for all records: their variance, times that of z."""
     ((first, second),) = _estimate_means(meeting, [piece])
-    squares = meeting.by_value(by_bucket**2) - meeting.counts * piece.theta[meeting.present] ** 2
-    return float(_variance(meeting, first, second) @ np.maximum(squares, 0.0))
+    squares = meeting.sum_by_value(by_bucket**2) - meeting.counts * piece.theta[meeting.present_places] ** 2
+    return float(_compute_value_variances(meeting, first, second) @ np.maximum(squares, 0.0))
 
 
-def _variance_of_several(
-    holdings: Holdings, meeting: Meeting, by_bucket: Sequence[Floats], pieces: Sequence[Piece]
+def _compute_joint_variance(
+    holdings: Holdings, meeting: MeetingMatrix, by_bucket: Sequence[Floats], pieces: Sequence[SumPiece]
 ) -> float:
     """The same as a deal, in which each record takes the number of its own piece."""
-    deal = RandomDeal(meeting.line_places, meeting.line_counts, holdings.held[meeting.present])
+    deal = RandomDeal(meeting.line_places, meeting.line_counts, holdings.value_counts[meeting.present_places])
     for numbers, piece, (first, second) in zip(by_bucket, pieces, _estimate_means(meeting, pieces), strict=True):
         deal.add(numbers[holdings.buckets] - piece.theta[holdings.places], first, second)
-    return float(np.maximum(deal.variance(), 0.0).sum())
+    return float(np.maximum(deal.compute_variances(), 0.0).sum())
 
 
-def _estimate_means(meeting: Meeting, pieces: Sequence[Piece]) -> list[tuple[Floats, Floats]]:
+def _estimate_means(meeting: MeetingMatrix, pieces: Sequence[SumPiece]) -> list[tuple[Floats, Floats]]:
     """The means of z and z² over the records of each value, for each piece; all pulled together as much as z is."""
     expected_counts = np.array(
-        [[meeting.told(tally.counts[0]) for tally in (piece.first, piece.second)] for piece in pieces]
+        [[meeting.expect_counts(tally.counts[0]) for tally in (piece.tally, piece.squared_tally)] for piece in pieces]
     )
-    means = expected_counts.sum(axis=2) / meeting.records
+    means = expected_counts.sum(axis=2) / meeting.record_count
     first, second = means.sum(axis=0)
-    ratio = meeting.smoothing.ratio(
+    ratio = meeting.smoothing.estimate_ratios(
         expected_counts[:, :1].sum(axis=0), np.array([first]), np.array([second - first**2])
     )
-    likely = [
-        meeting.smoothing.shares(tally, mean, np.repeat(ratio, 2))
+    mean_pairs = [
+        meeting.smoothing.estimate_shares(tally, mean, np.repeat(ratio, 2))
         for tally, mean in zip(expected_counts, means, strict=True)
     ]
-    return [(first, second) for first, second in likely]
+    return [(first, second) for first, second in mean_pairs]
 
 
-def estimate_shrunk(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def estimate_shrunk(design: object, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Between the inverse and the estimate of the papers, as far as the condition seems to go with the values."""
-    meeting = _read_holdings(tally).once(Meeting)
-    counts = meeting.likely(meeting.told(tally.counts), tally.rows) * meeting.counts
-    unbiased_estimates = zip(estimate_inverse(design, tally, wanted), wanted, strict=True)
+    meeting = _read_holdings(tally).derive(MeetingMatrix)
+    counts = meeting.estimate_shares(meeting.expect_counts(tally.counts), tally.rows) * meeting.counts
+    unbiased_estimates = zip(estimate_inverse(design, tally, value_sets), value_sets, strict=True)
     return [
-        _replace_values(moments, counts[:, np.isin(meeting.present, places)].sum(axis=1))
+        _replace_values(moments, counts[:, np.isin(meeting.present_places, places)].sum(axis=1))
         for moments, places in unbiased_estimates
     ]
 
 
-def estimate_shrunk_total(design: object, pieces: Sequence[Piece]) -> Moments:
+def estimate_shrunk_total(design: object, pieces: Sequence[SumPiece]) -> Moments:
     """The same for a sum: likely means of z, times what records with z add."""
     if not pieces:
         return NOTHING
-    meeting = _read_holdings(pieces[0].first).once(Meeting)
+    meeting = _read_holdings(pieces[0].tally).derive(MeetingMatrix)
     means = zip(pieces, _estimate_means(meeting, pieces), strict=True)
-    value = sum(float((piece.theta[meeting.present] * meeting.counts) @ first) for piece, (first, _) in means)
+    value = sum(float((piece.theta[meeting.present_places] * meeting.counts) @ first) for piece, (first, _) in means)
     return _replace_values(estimate_inverse_total(design, pieces), np.array([value]))
 
 
 def _replace_values(moments: Moments, values: Floats) -> Moments:
     """Other values within the same certain bounds; nothing is known of their error, unless there is none."""
-    certain = moments.least == moments.most
-    return replace(moments, value=np.where(certain, moments.least, values), base=np.where(certain, 0.0, np.nan))
+    is_certain = moments.least == moments.most
+    return replace(moments, value=np.where(is_certain, moments.least, values), base=np.where(is_certain, 0.0, np.nan))
 
 
-def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: object, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """What the buckets hold, what undoes their mixing, and how shares are pulled together."""
     if holdings is None:
         raise InternalError("buckets cannot be counted without what they hold.")
-    meeting = holdings.once(Meeting)
+    meeting = holdings.derive(MeetingMatrix)
     eigenvalues, directions = meeting.spectrum
     is_lost = bool((eigenvalues <= SINGULAR).any())
     numbers = {
         "buckets": holdings.buckets,
         "places": holdings.places,
         "counts": holdings.counts,
-        "present": meeting.present,
+        "present": meeting.present_places,
         "inverse": meeting.inverse,
         "directions": directions if is_lost else np.zeros(0),  # looked at for what is lost alone
         "kept": eigenvalues,
         "smoothing": meeting.smoothing.directions,
-        "smoothed": meeting.smoothing.kept,
+        "smoothed": meeting.smoothing.eigenvalues,
         "scatter": meeting.smoothing.scatter,
         "ratios": meeting.smoothing.ratios,
         "singular": SINGULAR,
         "smallest": SMALLEST,
     }
-    return Twin(Path(__file__).with_name("counting.js"), numbers)
+    return BrowserEstimator(Path(__file__).with_name("counting.js"), numbers)
 
 
 UNIFORM: Method[object] = Method(
@@ -454,7 +467,7 @@ SHRUNK: Method[object] = Method(
     "inverse shrunk towards the sum over buckets (empirical Bayes), biased",
     "values that a condition selects alike are as many as they seem; those that stand out are pulled towards the rest",
     estimate_shrunk,
-    note=BIASED,
+    note=BIAS_NOTE,
     total=estimate_shrunk_total,
 )
 METHODS: Mapping[str, Method[object]] = MappingProxyType({"inverse": INVERSE, "shrunk": SHRUNK, "uniform": UNIFORM})

@@ -17,12 +17,12 @@ import numpy as np
 
 from sfumato._core.cell_values import format_value_count
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, compute_floors, least_size
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, compute_floors, compute_least_size
 
 Namer = Callable[[Sequence[int]], str]
 """Says which values are meant, or how many, given their places."""
-NAMED_AT_MOST = 5
-LONG = 1000  # a denominator that says little to a reader
+MOST_NAMED = 5
+LONG_DENOMINATOR = 1000  # a denominator that says little to a reader
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,11 +38,11 @@ class Problem:
         """The number of records."""
         return int(self.counts.sum())
 
-    def part(self, counts: Integers) -> Problem:
+    def replace_counts(self, counts: Integers) -> Problem:
         """Pose the same sizes and caps for some of the records."""
         return Problem(counts, self.sizes, self.floors)
 
-    def at_least(self, size: int) -> Problem:
+    def drop_smaller_sizes(self, size: int) -> Problem:
         """Pose the same with buckets of so many records and more."""
         is_large_enough = self.sizes >= size
         return Problem(self.counts, self.sizes[is_large_enough], self.floors[:, is_large_enough])
@@ -61,11 +61,12 @@ class CapBelowShare:
         """The value to blame."""
         return (self.place,)
 
-    def sentence(self, name: Namer) -> str:
+    def explain(self, name_values: Namer) -> str:
         """Word the reason and the remedy."""
         return (
-            f"{name(self.places)} holds {_number(self.share)} of the records, above its cap {_number(self.cap)}: no "
-            f"bucketization exists; raise the cap to at least {_number(self.share)}, or merge it with a similar value."
+            f"{name_values(self.places)} holds {_format_fraction(self.share)} of the records, above its cap "
+            f"{_format_fraction(self.cap)}: no bucketization exists; raise the cap to at least "
+            f"{_format_fraction(self.share)}, or merge it with a similar value."
         )
 
 
@@ -75,7 +76,7 @@ class LargestTooSmall:
 
     place: int
     cap: Fraction
-    needed: int
+    needed_size: int
     largest: int
 
     @property
@@ -83,12 +84,12 @@ class LargestTooSmall:
         """The value to blame."""
         return (self.place,)
 
-    def sentence(self, name: Namer) -> str:
+    def explain(self, name_values: Namer) -> str:
         """Word the reason and the remedy."""
         return (
-            f"{name(self.places)} has the cap {_number(self.cap)} and fits into no bucket of fewer than {self.needed} "
-            f"records, but the largest bucket is to have {self.largest}; allow buckets of at least {self.needed}, or "
-            f"raise the cap to at least 1/{self.largest}."
+            f"{name_values(self.places)} has the cap {_format_fraction(self.cap)} and fits into no bucket of fewer "
+            f"than {self.needed_size} records, but the largest bucket is to have {self.largest}; allow buckets of at "
+            f"least {self.needed_size}, or raise the cap to at least 1/{self.largest}."
         )
 
 
@@ -100,10 +101,10 @@ class NothingFits:
     largest: int
     feasible: int | None
 
-    def sentence(self, name: Namer) -> str:
+    def explain(self, name_values: Namer) -> str:
         """Word the reason and the remedy."""
         return (
-            f"buckets of at most {self.largest} records have no room for {name(self.places)} within the caps; "
+            f"buckets of at most {self.largest} records have no room for {name_values(self.places)} within the caps; "
             f"{_suggest_larger_buckets(self.feasible)}, or raise the caps of these values."
         )
 
@@ -120,7 +121,7 @@ class NoCombination:
         """Nobody is to blame: it is a matter of divisibility."""
         return ()
 
-    def sentence(self, name: Namer) -> str:
+    def explain(self, name_values: Namer) -> str:
         """Word the reason and the remedy."""
         return (
             f"no whole numbers of buckets of at most {self.largest} records hold exactly these records within the "
@@ -139,7 +140,7 @@ class TooFewSizes:
         """Nobody is to blame."""
         return ()
 
-    def sentence(self, name: Namer) -> str:
+    def explain(self, name_values: Namer) -> str:
         """Word the reason and the remedy."""
         return f"the method {self.method!r} finds no buckets within the caps; use 'optimal', or allow larger buckets."
 
@@ -147,26 +148,26 @@ class TooFewSizes:
 Reason = CapBelowShare | LargestTooSmall | NothingFits | NoCombination | TooFewSizes
 
 
-class Blocked(InfeasibleError):
+class NoBucketingError(InfeasibleError):
     """No bucketing exists, for a reason that knows the places of the values to blame."""
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
-        super().__init__(reason.sentence(format_value_count))
+        super().__init__(reason.explain(format_value_count))
 
     @property
     def places(self) -> tuple[int, ...]:
         """The places of the values to blame, in ascending order."""
         return self.reason.places
 
-    def named(self, names: Sequence[str]) -> InfeasibleError:
+    def name_values(self, names: Sequence[str]) -> InfeasibleError:
         """Say the same with the values' own names beside it."""
 
-        def named(places: Sequence[int]) -> str:
-            more = f" and {left} more" if (left := len(places) - NAMED_AT_MOST) > 0 else ""
-            return ", ".join(names[place] for place in places[:NAMED_AT_MOST]) + more
+        def join_names(places: Sequence[int]) -> str:
+            more = f" and {unnamed_count} more" if (unnamed_count := len(places) - MOST_NAMED) > 0 else ""
+            return ", ".join(names[place] for place in places[:MOST_NAMED]) + more
 
-        return InfeasibleError(str(self), with_values=self.reason.sentence(named))
+        return InfeasibleError(str(self), sentence_with_values=self.reason.explain(join_names))
 
 
 def pose(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> Problem:
@@ -176,11 +177,11 @@ def pose(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest
     return select_usable_sizes(np.array(counts, dtype=np.int64), sizes, compute_floors(caps, sizes))
 
 
-def select_usable_sizes(counts: Integers, sizes: Sequence[int], fits: Integers) -> Problem:
+def select_usable_sizes(counts: Integers, sizes: Sequence[int], floors: Integers) -> Problem:
     """Keep the sizes of which at least one bucket can be filled."""
     columns = np.array(sizes, dtype=np.int64)
-    fillable = np.minimum(fits, counts[:, None]).sum(axis=0) >= columns
-    return Problem(counts, columns[fillable], fits[:, fillable])
+    is_fillable = np.minimum(floors, counts[:, None]).sum(axis=0) >= columns
+    return Problem(counts, columns[is_fillable], floors[:, is_fillable])
 
 
 def check_caps(counts: Sequence[int], caps: Sequence[Fraction], largest: int) -> None:
@@ -188,18 +189,20 @@ def check_caps(counts: Sequence[int], caps: Sequence[Fraction], largest: int) ->
     total = sum(counts)
     for place, (count, cap) in enumerate(zip(counts, caps, strict=True)):
         if count and cap < Fraction(count, total):
-            raise Blocked(CapBelowShare(place, Fraction(count, total), cap))
-    strict = [
-        (least_size(cap), -place, cap) for place, (count, cap) in enumerate(zip(counts, caps, strict=True)) if count
+            raise NoBucketingError(CapBelowShare(place, Fraction(count, total), cap))
+    least_sizes = [
+        (compute_least_size(cap), -place, cap)
+        for place, (count, cap) in enumerate(zip(counts, caps, strict=True))
+        if count
     ]
-    needed, place, cap = max(strict, default=(0, 0, Fraction(1)))
-    if largest < needed:
-        raise Blocked(LargestTooSmall(-place, cap, needed, largest))
+    needed_size, place, cap = max(least_sizes, default=(0, 0, Fraction(1)))
+    if largest < needed_size:
+        raise NoBucketingError(LargestTooSmall(-place, cap, needed_size, largest))
 
 
-def _number(number: Fraction) -> str:
+def _format_fraction(number: Fraction) -> str:
     """Write short fractions as they are, and long ones as a decimal too."""
-    return str(number) if number.denominator < LONG else f"{number} (about {float(number):.4g})"
+    return str(number) if number.denominator < LONG_DENOMINATOR else f"{number} (about {float(number):.4g})"
 
 
 def _suggest_larger_buckets(feasible: int | None) -> str:

@@ -43,7 +43,7 @@ class Setting:
         return iter(self.pairs)
 
     @property
-    def records(self) -> int:
+    def record_count(self) -> int:
         """How many records the buckets hold."""
         return sum(size * count for size, count in self.pairs)
 
@@ -55,9 +55,9 @@ class Setting:
     @property
     def information_loss(self) -> float:
         """The loss on a scale from 0, all in the clear, to 1, all in one bucket; 0 for one record."""
-        return math.sqrt(self.loss) / (self.records - 1) if self.records > 1 else 0.0
+        return math.sqrt(self.loss) / (self.record_count - 1) if self.record_count > 1 else 0.0
 
-    def vector(self, problem: Problem) -> Integers:
+    def to_vector(self, problem: Problem) -> Integers:
         """The number of buckets of every size of the problem."""
         return np.array([dict(self.pairs).get(int(size), 0) for size in problem.sizes], dtype=np.int64)
 
@@ -82,21 +82,21 @@ def fill(problem: Problem, buckets: Integers) -> Flow:
 
 def find_blocking_set(problem: Problem, setting: Setting) -> tuple[int, ...]:
     """The places of values that together have no room in the setting; empty if it has room for all."""
-    return tuple(np.flatnonzero(fill(problem, setting.vector(problem)).stuck).tolist())
+    return tuple(np.flatnonzero(fill(problem, setting.to_vector(problem)).is_stuck).tolist())
 
 
 def is_valid(problem: Problem, setting: Setting) -> bool:
     """Whether the records can be put into exactly these buckets within the caps."""
     allowed_sizes = set(problem.sizes.tolist())
-    if setting.records != problem.total or not all(size in allowed_sizes for size, _ in setting):
+    if setting.record_count != problem.total or not all(size in allowed_sizes for size, _ in setting):
         return False
     return not find_blocking_set(problem, setting)
 
 
 def assign(problem: Problem, setting: Setting) -> Assignment:
     """Divide the records of every value among the sizes of a valid setting."""
-    buckets = setting.vector(problem)
+    buckets = setting.to_vector(problem)
     flow = fill(problem, buckets)
-    if flow.stuck.any() or setting.records != problem.total:
+    if flow.is_stuck.any() or setting.record_count != problem.total:
         raise InternalError("a bucket setting was chosen that the records do not fit into; please report this.")
-    return Assignment(setting, flow.sent[:, buckets > 0])
+    return Assignment(setting, flow.amounts[:, buckets > 0])

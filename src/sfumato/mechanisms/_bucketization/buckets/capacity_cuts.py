@@ -36,18 +36,18 @@ class Cuts:
     needs: Integers
     sets: tuple[Mask, ...]
 
-    def joined(self, other: Cuts) -> Cuts:
+    def join(self, other: Cuts) -> Cuts:
         """Both systems."""
         return Cuts(
             np.concatenate([self.rows, other.rows]), np.concatenate([self.needs, other.needs]), self.sets + other.sets
         )
 
-    def hold(self, buckets: Integers) -> bool:
+    def is_met_by(self, buckets: Integers) -> bool:
         """Whether these whole numbers of buckets leave room for every set so far."""
         return bool((self.rows @ buckets >= self.needs).all())
 
 
-def cut_of(problem: Problem, values: Mask) -> Cuts:
+def make_cut(problem: Problem, values: Mask) -> Cuts:
     """The condition of one set of values."""
     row = np.minimum(problem.sizes, problem.floors[values].sum(axis=0))
     return Cuts(row[None, :], np.array([problem.counts[values].sum()]), (values,))
@@ -57,9 +57,9 @@ def make_single_value_cuts(problem: Problem) -> Cuts:
     """The conditions of single values; of values with the same floors, the most frequent one speaks for all."""
     order = np.argsort(-problem.counts, kind="stable")
     rows, first = np.unique(problem.floors[order], axis=0, return_index=True)
-    speakers = order[first]
-    masks = tuple(np.arange(len(problem.counts)) == place for place in speakers)
-    return Cuts(rows, problem.counts[speakers], masks)
+    most_frequent = order[first]
+    masks = tuple(np.arange(len(problem.counts)) == place for place in most_frequent)
+    return Cuts(rows, problem.counts[most_frequent], masks)
 
 
 def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
@@ -71,8 +71,8 @@ def find_violated_cuts(problem: Problem, buckets: Reals) -> Cuts | None:
         masks = _find_smallest_cut(problem, buckets)
     cuts: Cuts | None = None
     for mask in masks:
-        cut = cut_of(problem, mask)
-        cuts = cut if cuts is None else cuts.joined(cut)
+        cut = make_cut(problem, mask)
+        cuts = cut if cuts is None else cuts.join(cut)
     return cuts
 
 
@@ -82,8 +82,8 @@ def _find_prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Ma
     needs = np.cumsum(problem.counts[order])
     lacking = needs - rows @ buckets
     around = np.concatenate([[-np.inf], lacking, [-np.inf]])
-    extreme = (lacking >= around[:-2]) & (lacking > around[2:]) & (lacking > _slack(needs))
-    places = np.flatnonzero(extreme)
+    is_extreme = (lacking >= around[:-2]) & (lacking > around[2:]) & (lacking > _compute_slack(needs))
+    places = np.flatnonzero(is_extreme)
     worst = places[np.argsort(-lacking[places], kind="stable")][:PREFIXES_AT_ONCE]
     rank = np.argsort(order)
     return [rank <= place for place in worst]
@@ -95,13 +95,13 @@ def _find_smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
     scale = min(scale, 2**24)
     scaled = np.rint(buckets * scale).astype(np.int64)
     flow = find_largest_flow(problem.counts * scale, problem.floors * scaled, problem.sizes * scaled)
-    if not flow.stuck.any():
+    if not flow.is_stuck.any():
         return []
-    cut = cut_of(problem, flow.stuck)
+    cut = make_cut(problem, flow.is_stuck)
     lacking = float(cut.needs[0] - cut.rows[0] @ buckets)
-    return [flow.stuck] if lacking > _slack(cut.needs)[0] else []
+    return [flow.is_stuck] if lacking > _compute_slack(cut.needs)[0] else []
 
 
-def _slack(needs: Integers) -> Reals:
+def _compute_slack(needs: Integers) -> Reals:
     """What the solver's rounding may leave open."""
     return np.asarray(TOLERANCE + 1e-9 * needs, dtype=np.float64)

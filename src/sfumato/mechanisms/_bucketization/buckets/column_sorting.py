@@ -36,13 +36,13 @@ def list_exchanges(size: int) -> tuple[tuple[int, int], ...]:
 
 def _generate_exchanges(size: int) -> Iterator[tuple[int, int]]:
     """Merge neighbours that are sorted, then neighbours twice as long; pairs in a merge come ever nearer."""
-    merged = 1
-    while merged < size:
-        gap = merged
+    merged_length = 1
+    while merged_length < size:
+        gap = merged_length
         while gap:
-            for start in range(gap % merged, size - gap, 2 * gap):
+            for start in range(gap % merged_length, size - gap, 2 * gap):
                 for place in range(start, min(start + gap, size - gap)):
-                    if place // (2 * merged) == (place + gap) // (2 * merged):
+                    if place // (2 * merged_length) == (place + gap) // (2 * merged_length):
                         yield place, place + gap
             gap //= 2
-        merged *= 2
+        merged_length *= 2

@@ -53,23 +53,23 @@ class Corner:
 def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
     """The corner that the solver stopped at, checked in integers; None if it is too large or does not check out."""
     matrix = np.concatenate([problem.sizes[None, :], cuts.rows])
-    right = np.concatenate([[problem.total], cuts.needs])
-    chosen = _find_basis(matrix, right, compute_bucket_losses(problem), point)
-    if chosen is None:
+    right_side = np.concatenate([[problem.total], cuts.needs])
+    basis_indices = _find_basis(matrix, right_side, compute_bucket_losses(problem), point)
+    if basis_indices is None:
         return None
-    rows, basis = chosen
+    rows, basis = basis_indices
     inverse = _compute_adjugate(matrix[np.ix_(rows, basis)])
     if inverse is None:
         return None
     modulus, adjugate = inverse
     # In Python's integers, which do not overflow: price all moves, and look whether the vectors fit into words.
-    loss, exact, right = (
-        integers.astype(object) for integers in (compute_bucket_losses(problem), matrix[rows], right[rows])
+    loss, exact, right_side = (
+        integers.astype(object) for integers in (compute_bucket_losses(problem), matrix[rows], right_side[rows])
     )
     prices = loss[basis] @ adjugate
     others = np.setdiff1d(np.arange(len(loss)), basis)
     costs = np.concatenate([prices[1:], modulus * loss[others] - prices @ exact[:, others]])
-    start = adjugate @ right
+    start = adjugate @ right_side
     shifts = np.concatenate([adjugate[:, 1:].T, -(adjugate @ exact[:, others]).T])
     longest = max(int(abs(shifts).max(initial=0)), int(abs(start).max()))
     if (costs < 0).any() or longest * modulus > LARGEST_WORD:
@@ -81,35 +81,37 @@ def find_corner(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
         modulus,
         basis,
         start.astype(np.int64),
-        int(prices @ right),
+        int(prices @ right_side),
         tuple(int(costs[move]) for move in order),
         shifts.astype(np.int64)[order],
         extras[order],
     )
 
 
-def _find_basis(matrix: Integers, right: Integers, loss: Integers, point: Point) -> tuple[Integers, Integers] | None:
+def _find_basis(
+    matrix: Integers, right_side: Integers, loss: Integers, point: Point
+) -> tuple[Integers, Integers] | None:
     """Rows and columns of a basis: those in use, completed by tight rows or by sizes of zero reduced cost."""
     prices = np.concatenate([[point.record_price], point.prices])
-    priced = np.concatenate([[True], point.prices > POSITIVE])
-    tight = np.abs(matrix @ point.buckets - right) <= POSITIVE * np.maximum(1, right)
-    used = point.buckets > POSITIVE
-    free = np.abs(loss - prices @ matrix) <= POSITIVE * np.maximum(1, loss)
-    rows, columns = np.flatnonzero(priced), np.flatnonzero(used)
-    rows = _add_independent_rows(matrix[:, columns], rows, np.flatnonzero(tight & ~priced), len(columns))
-    columns = _add_independent_rows(matrix[rows].T, columns, np.flatnonzero(free & ~used), len(rows))
+    is_priced = np.concatenate([[True], point.prices > POSITIVE])
+    is_tight = np.abs(matrix @ point.buckets - right_side) <= POSITIVE * np.maximum(1, right_side)
+    is_used = point.buckets > POSITIVE
+    is_free = np.abs(loss - prices @ matrix) <= POSITIVE * np.maximum(1, loss)
+    rows, columns = np.flatnonzero(is_priced), np.flatnonzero(is_used)
+    rows = _add_independent_rows(matrix[:, columns], rows, np.flatnonzero(is_tight & ~is_priced), len(columns))
+    columns = _add_independent_rows(matrix[rows].T, columns, np.flatnonzero(is_free & ~is_used), len(rows))
     return (rows, columns) if len(rows) == len(columns) else None
 
 
-def _add_independent_rows(matrix: Integers, chosen: Integers, candidates: Integers, wanted: int) -> Integers:
+def _add_independent_rows(matrix: Integers, rows: Integers, candidates: Integers, row_count: int) -> Integers:
     """Add rows that are independent of the chosen ones, up to the wanted number."""
     for candidate in candidates:
-        if len(chosen) >= wanted:
+        if len(rows) >= row_count:
             break
-        more = np.append(chosen, candidate)
-        if np.linalg.matrix_rank(matrix[more].astype(np.float64)) == len(more):
-            chosen = more
-    return chosen
+        extended_rows = np.append(rows, candidate)
+        if np.linalg.matrix_rank(matrix[extended_rows].astype(np.float64)) == len(extended_rows):
+            rows = extended_rows
+    return rows
 
 
 def _compute_adjugate(basis: Integers) -> tuple[int, Objects] | None:

@@ -16,11 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from sfumato._core.arrays import Floats, Indices
-from sfumato.mechanisms._bucketization.buckets.bucket_estimation import SINGULAR, growth, invert
+from sfumato.mechanisms._bucketization.buckets.bucket_estimation import SINGULAR, compute_growth, invert
 from sfumato.mechanisms._bucketization.buckets.record_assignment import Dealing
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.shrinkage import Smoothing
-from sfumato.mechanisms.error_curve import ErrorAt, predict_error
+from sfumato.mechanisms.error_curve import ErrorAtCount, predict_error
 
 SELECTIVITIES = (0.001, 0.01)
 """The parts of all records that the counts find by which buckets are compared."""
@@ -45,91 +45,94 @@ class CountErrors:
         self.total = float(self.counts.sum())
         weights = _count_meetings(dealing)
         row_sums = weights.sum(axis=1)
-        self.present = np.flatnonzero(row_sums > 0)
-        self.weights, self.held = weights[np.ix_(self.present, self.present)], row_sums[self.present]
+        self.present_places = np.flatnonzero(row_sums > 0)
+        self.weights, self.present_counts = (
+            weights[np.ix_(self.present_places, self.present_places)],
+            row_sums[self.present_places],
+        )
 
     @cached_property
-    def _told(self) -> tuple[Floats, Floats]:
+    def _spectrum(self) -> tuple[Floats, Floats]:
         """How much buckets tell of each direction in which counts can differ, on the scale of the roots of counts."""
-        eigenvalues, directions = np.linalg.eigh(self._scaled)
+        eigenvalues, directions = np.linalg.eigh(self._scaled_weights)
         return eigenvalues, directions
 
     @cached_property
-    def _scaled(self) -> Floats:
-        roots = np.sqrt(self.held)
+    def _scaled_weights(self) -> Floats:
+        roots = np.sqrt(self.present_counts)
         return np.asarray(self.weights / np.outer(roots, roots))
 
     @cached_property
     def growth(self) -> Floats:
         """By what the inverse multiplies the variance of a sample of each value; infinite for values nobody has."""
         factors = np.full(len(self.counts), np.inf)
-        factors[self.present] = self._inverted
+        factors[self.present_places] = self._present_growth
         return factors
 
     @property
-    def _inverted(self) -> Floats:
+    def _present_growth(self) -> Floats:
         """The same of the values that there are: by the inverse itself, where it is sound."""
-        inverse = invert(self._scaled)
-        return growth(*self._told) if inverse is None else np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
+        inverse = invert(self._scaled_weights)
+        return compute_growth(*self._spectrum) if inverse is None else np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
 
-    def variances(self, rows: Floats) -> Floats:
+    def predict_variances(self, rows: Floats) -> Floats:
         """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""
-        return self._grown(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
+        return self._compute_variances(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
 
-    def set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:
+    def predict_set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:
         """The variance of the inverse estimate of each set of values, if a share of every value is selected.
 
         It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o; where buckets do not tell the set, no
         more than for single values.
         """
-        eigenvalues, directions = self._told
+        eigenvalues, directions = self._spectrum
         is_kept = eigenvalues > SINGULAR
         growths = []
         for places in sets:
-            roots = np.where(np.isin(self.present, places), np.sqrt(self.counts[self.present]), 0.0)
+            roots = np.where(np.isin(self.present_places, places), np.sqrt(self.counts[self.present_places]), 0.0)
             along = roots @ directions
             is_lost = bool((np.abs(along[~is_kept]) > SINGULAR * max(float(roots.max(initial=0)), 1.0)).any())
-            grown = float(along[is_kept] ** 2 @ (1 / eigenvalues[is_kept]) - roots @ roots)
-            growths.append(float(roots @ roots) * self.total if is_lost else max(grown, 0.0))
+            growth_sum = float(along[is_kept] ** 2 @ (1 / eigenvalues[is_kept]) - roots @ roots)
+            growths.append(float(roots @ roots) * self.total if is_lost else max(growth_sum, 0.0))
         return share * (1 - share) * np.array(growths)
 
-    def _grown(self, rows: Floats, growth: Floats) -> Floats:
+    def _compute_variances(self, rows: Floats, growth: Floats) -> Floats:
         share = np.clip(rows / self.total, 0.0, 1.0)
         return np.asarray(share * (1 - share) * self.counts * growth)
 
-    def shrunk_variances(self, rows: Floats) -> Floats:
+    def predict_shrunk_variances(self, rows: Floats) -> Floats:
         """The expected squared error of `shrunk` in the same place, if the shares of the values scatter."""
         smoothing = self._smoothing
-        share = np.clip(rows / self.total, 0.0, 1.0)[self.present]
-        scatter = float(smoothing.scatter @ self.held) / self.total
+        share = np.clip(rows / self.total, 0.0, 1.0)[self.present_places]
+        scatter = float(smoothing.scatter @ self.present_counts) / self.total
         ratios = SCATTER**2 * share / np.maximum(1 - share, 1 / self.total) / scatter
-        errors = smoothing.variances(ratios, np.arange(len(self.present)))
+        errors = smoothing.predict_variances(ratios, np.arange(len(self.present_places)))
         squared_errors = np.minimum(rows, self.counts) ** 2
-        squared_errors[self.present] = share * (1 - share) * self.counts[self.present] ** 2 * errors
+        squared_errors[self.present_places] = share * (1 - share) * self.counts[self.present_places] ** 2 * errors
         return squared_errors
 
     @cached_property
     def _smoothing(self) -> Smoothing:
-        return Smoothing(self.weights, self.held)
+        return Smoothing(self.weights, self.present_counts)
 
-    def _errors(self, variances: Callable[[Floats], Floats]) -> tuple[ErrorAt, ...]:
+    def _predict_errors(self, variances: Callable[[Floats], Floats]) -> tuple[ErrorAtCount, ...]:
         """The errors at each selectivity; of single records where no value is so frequent."""
         counts = {max(part * self.total, 1.0): None for part in SELECTIVITIES}
         possible_counts = [count for count in counts if count <= self.counts.max()]
-        return tuple(self._expected(count, variances) for count in possible_counts or [1.0])
+        return tuple(self._predict_error(count, variances) for count in possible_counts or [1.0])
 
-    def _expected(self, count: float, variances: Callable[[Floats], Floats]) -> ErrorAt:
+    def _predict_error(self, count: float, variances: Callable[[Floats], Floats]) -> ErrorAtCount:
         return predict_error(self.counts, lambda rows, counts: variances(rows), count)
 
     @cached_property
-    def inverse_errors(self) -> tuple[ErrorAt, ...]:
+    def inverse_errors(self) -> tuple[ErrorAtCount, ...]:
         """The errors of the default."""
-        return self._errors(self.variances)
+        return self._predict_errors(self.predict_variances)
 
     @cached_property
-    def shrunk_errors(self) -> tuple[ErrorAt, ...]:
+    def shrunk_errors(self) -> tuple[ErrorAtCount, ...]:
         """The errors of `shrunk`."""
-        return self._errors(self.shrunk_variances)
+        return self._predict_errors(self.predict_shrunk_variances)
 
     @cached_property
     def score(self) -> float:
@@ -138,12 +141,12 @@ class CountErrors:
         Single records are counted with them, so that rare values are not given up for frequent ones. No variance grows
         by more than the number of records: a count that is so far off tells nothing, as where buckets tell nothing.
         """
-        limited = np.minimum(self.growth, self.total)
+        limited_growth = np.minimum(self.growth, self.total)
 
         def variances(rows: Floats) -> Floats:
-            return self._grown(rows, limited)
+            return self._compute_variances(rows, limited_growth)
 
-        errors = (self._expected(1.0, variances), *self._errors(variances))
+        errors = (self._predict_error(1.0, variances), *self._predict_errors(variances))
         means = [(error.by_records, error.evenly) for error in errors]
         both = [math.inf if one is None or other is None else (one + other) / 2 for one, other in means]
         return float(np.mean([math.sqrt(error.count) * mean for error, mean in zip(errors, both, strict=True)]))
@@ -158,12 +161,12 @@ def _count_meetings(dealing: Dealing) -> Floats:
         meetings = np.zeros((values, values))
         for start in range(0, len(roots), BLOCK):
             part = slice(start, start + BLOCK)
-            scaled = dealing.held(tranches[part], buckets[part]) * roots[part, None]
+            scaled = dealing.count_values(tranches[part], buckets[part]) * roots[part, None]
             meetings += scaled.T @ scaled
         return meetings
     from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
-    lines, bucket_values, counts = dealing.contents(dealing.numbered(tranches, buckets))
+    lines, bucket_values, counts = dealing.list_contents(dealing.number_buckets(tranches, buckets))
     entries = (counts * np.repeat(roots, lines), bucket_values.astype(np.int64), np.append(0, np.cumsum(lines)))
     rows = sparse.csr_array(entries, shape=(len(roots), values))
     return np.asarray((rows.T @ rows).toarray())
@@ -173,9 +176,9 @@ def _sample_buckets(dealing: Dealing, most: int) -> tuple[Integers, Integers, Fl
     """Buckets of every tranche, evenly chosen, by tranche and place; and how many each stands for, over its size."""
     sizes, buckets = dealing.tranche_sizes, dealing.buckets
     _, of_size, tranches = np.unique(sizes, return_inverse=True, return_counts=True)
-    taken = np.minimum(buckets, np.maximum(1, most // len(tranches) // tranches.take(of_size)))
-    tranche = np.repeat(np.arange(len(taken)), taken)
-    number = np.arange(len(tranche)) - (np.cumsum(taken) - taken).take(tranche)
+    sample_sizes = np.minimum(buckets, np.maximum(1, most // len(tranches) // tranches.take(of_size)))
+    tranche = np.repeat(np.arange(len(sample_sizes)), sample_sizes)
+    number = np.arange(len(tranche)) - (np.cumsum(sample_sizes) - sample_sizes).take(tranche)
     # The first buckets of tranches have something in common, so each tranche begins elsewhere.
-    places = (tranche + number * buckets.take(tranche) // taken.take(tranche)) % buckets.take(tranche)
-    return tranche, places, (buckets / taken / sizes).take(tranche)
+    places = (tranche + number * buckets.take(tranche) // sample_sizes.take(tranche)) % buckets.take(tranche)
+    return tranche, places, (buckets / sample_sizes / sizes).take(tranche)

@@ -23,53 +23,57 @@ from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 Trail = tuple[int, "Trail"] | None
 
-NEVER = 2**62
+UNREACHABLE = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walks:
     """The group's elements by number: where each move leads, what is left to pay, each move's order, and the start."""
 
-    after: Integers
-    to_go: Integers
+    next_elements: Integers
+    remaining_costs: Integers
     orders: tuple[int, ...]
     start: int
 
 
 def build_walks(corner: Corner) -> Walks | None:
     """Number the elements that moves can reach; None if 0 is not among them, so that no whole point exists."""
-    elements, after = _list_elements(corner)
+    elements, next_elements = _list_elements(corner)
     zero = np.flatnonzero(~elements.any(axis=1))
     if not len(zero):
         return None
-    to_go = np.full((len(corner.costs) + 1, len(elements)), NEVER, dtype=np.int64)
-    to_go[-1, zero[0]] = 0
-    orders = tuple(_order(step) for step in after)
+    remaining_costs = np.full((len(corner.costs) + 1, len(elements)), UNREACHABLE, dtype=np.int64)
+    remaining_costs[-1, zero[0]] = 0
+    orders = tuple(_compute_order(step) for step in next_elements)
     for move in reversed(range(len(corner.costs))):
         # The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles what is covered.
-        least, step, covered = to_go[move + 1], after[move], 1
+        least, step, covered = remaining_costs[move + 1], next_elements[move], 1
         while covered < orders[move]:
-            taken = least[step]
-            least = np.minimum(least, np.where(taken >= NEVER, NEVER, taken + corner.costs[move] * covered))
+            moved_costs = least[step]
+            least = np.minimum(
+                least, np.where(moved_costs >= UNREACHABLE, UNREACHABLE, moved_costs + corner.costs[move] * covered)
+            )
             step, covered = step[step], 2 * covered
-        to_go[move] = least
-    return Walks(after, to_go, orders, 0)
+        remaining_costs[move] = least
+    return Walks(next_elements, remaining_costs, orders, 0)
 
 
 def _list_elements(corner: Corner) -> tuple[Integers, Integers]:
     """All elements that can be reached from the start (number 0), and the element after each move."""
-    shifts, which = np.unique(corner.shifts % corner.modulus, axis=0, return_inverse=True)
+    shifts, shift_numbers = np.unique(corner.shifts % corner.modulus, axis=0, return_inverse=True)
     levels = [(corner.start % corner.modulus)[None, :]]
     numbers = {_make_keys(levels[0])[0]: 0}
-    after: list[Integers] = []
+    next_elements: list[Integers] = []
     while len(levels[-1]):
-        reached = ((levels[-1][:, None] + shifts) % corner.modulus).reshape(-1, shifts.shape[1])
+        reached_elements = ((levels[-1][:, None] + shifts) % corner.modulus).reshape(-1, shifts.shape[1])
         known_elements = len(numbers)
-        places = np.array([numbers.setdefault(key, len(numbers)) for key in _make_keys(reached)], dtype=np.int64)
-        after.append(places.reshape(len(levels[-1]), len(shifts)))
+        places = np.array(
+            [numbers.setdefault(key, len(numbers)) for key in _make_keys(reached_elements)], dtype=np.int64
+        )
+        next_elements.append(places.reshape(len(levels[-1]), len(shifts)))
         distinct, first = np.unique(places, return_index=True)
-        levels.append(reached[first[distinct >= known_elements]])
-    return np.concatenate(levels), np.concatenate(after).T[which.ravel()]
+        levels.append(reached_elements[first[distinct >= known_elements]])
+    return np.concatenate(levels), np.concatenate(next_elements).T[shift_numbers.ravel()]
 
 
 def _make_keys(vectors: Integers) -> Sequence[object]:
@@ -78,7 +82,7 @@ def _make_keys(vectors: Integers) -> Sequence[object]:
     return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel().tolist()
 
 
-def _order(step: Integers) -> int:
+def _compute_order(step: Integers) -> int:
     """After how many repetitions a move is back where it started; the same from every element."""
     place, count = int(step[0]), 1
     while place:
@@ -86,54 +90,58 @@ def _order(step: Integers) -> int:
     return count
 
 
-class WalkSoFar(NamedTuple):
+class PartialWalk(NamedTuple):
     """A walk in the making, in the order of the queue: least promised cost first, then the one furthest on.
 
     `depth` falls with every move done with; `element` is reached, `paid` so far, by the moves of `trail`.
     """
 
-    promise: int
+    least_cost: int
     depth: int
     ticket: int
     move: int
     element: int
-    paid: int
+    paid_cost: int
     repeats: int
     trail: Trail
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Whole:
+class WholePoint:
     """A whole point by its number of buckets of every size (some may be negative), and its loss."""
 
     buckets: Integers
     loss: int
 
 
-def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[Whole]:
+def generate_whole_points(corner: Corner, walks: Walks) -> Iterator[WholePoint]:
     """All whole points, up to slides, in order of loss."""
-    first = WalkSoFar(int(walks.to_go[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
+    first = PartialWalk(int(walks.remaining_costs[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
     queue, tickets = [first], itertools.count(1)
     while queue:
-        _, depth, _, move, element, paid, repeats, trail = heapq.heappop(queue)
+        _, depth, _, move, element, paid_cost, repeats, trail = heapq.heappop(queue)
         if move == len(corner.costs):
-            yield _sum_moves(corner, paid, trail)
+            yield _sum_moves(corner, paid_cost, trail)
             continue
         # Go on to the next move ...
-        promise = paid + int(walks.to_go[move + 1, element])
-        steps = [WalkSoFar(promise, depth - 1, next(tickets), move + 1, element, paid, 0, trail)]
+        least_cost = paid_cost + int(walks.remaining_costs[move + 1, element])
+        steps = [PartialWalk(least_cost, depth - 1, next(tickets), move + 1, element, paid_cost, 0, trail)]
         # ... or make this one once more, unless it costs nothing and would come full circle.
         cost, repeats = corner.costs[move], repeats + 1
         if cost or repeats < walks.orders[move]:
-            there = int(walks.after[move, element])
-            promise = paid + cost + int(walks.to_go[move, there])
-            steps.append(WalkSoFar(promise, depth, next(tickets), move, there, paid + cost, repeats, (move, trail)))
+            next_element = int(walks.next_elements[move, element])
+            least_cost = paid_cost + cost + int(walks.remaining_costs[move, next_element])
+            steps.append(
+                PartialWalk(
+                    least_cost, depth, next(tickets), move, next_element, paid_cost + cost, repeats, (move, trail)
+                )
+            )
         for step in steps:
-            if step.promise < NEVER:
+            if step.least_cost < UNREACHABLE:
                 heapq.heappush(queue, step)
 
 
-def _sum_moves(corner: Corner, paid: int, trail: Trail) -> Whole:
+def _sum_moves(corner: Corner, paid_cost: int, trail: Trail) -> WholePoint:
     """Add up the moves of a walk."""
     scaled = corner.start.copy()
     buckets = np.zeros(corner.extras.shape[1], dtype=np.int64)
@@ -142,10 +150,10 @@ def _sum_moves(corner: Corner, paid: int, trail: Trail) -> Whole:
         scaled += corner.shifts[move]
         buckets += corner.extras[move]
     buckets[corner.basis] += scaled // corner.modulus
-    return Whole(buckets, (corner.value + paid) // corner.modulus)
+    return WholePoint(buckets, (corner.value + paid_cost) // corner.modulus)
 
 
-def find_slides(corner: Corner, walks: Walks) -> Integers:
+def find_free_directions(corner: Corner, walks: Walks) -> Integers:
     """Whole directions that cost nothing, one for each move that costs nothing."""
     directions = []
     for move, cost in enumerate(corner.costs):

@@ -7,7 +7,7 @@ Notation: o_i = counts[i], c_i(S) = floors[i, S], S = size, b = buckets.
 
 from __future__ import annotations
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, TooFewSizes
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, TooFewSizes
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 
 
@@ -17,4 +17,4 @@ def find_best_size(problem: Problem) -> Setting:
         buckets, rest = divmod(problem.total, size)
         if not rest and (problem.counts <= problem.floors[:, column] * buckets).all():
             return Setting.of([(size, buckets)])
-    raise Blocked(TooFewSizes("one"))
+    raise NoBucketingError(TooFewSizes("one"))

@@ -38,11 +38,11 @@ from sfumato.mechanisms._bucketization.run_lengths import Runs
 MOST_TRANCHES = 256  # of one size
 LEAST_BUCKETS = 4  # in a tranche, where there are several
 MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
-HALF_WIDE = 2**31
+HALF_UINT32 = 2**31
 LARGEST_TABLE = 2**26  # records whose values are kept in a table, a byte or two each
 
 
-class Deal(StrEnum):
+class DealingMethod(StrEnum):
     """How records are dealt to the buckets of one size."""
 
     MIXED = "mixed"
@@ -79,75 +79,76 @@ class Dealing:
         return np.array([tranche.size for tranche in self.tranches], dtype=np.int64)
 
     @property
-    def sizes(self) -> Integers:
+    def bucket_sizes(self) -> Integers:
         """The size of every bucket, by its number."""
         return np.repeat(self.tranche_sizes, self.buckets)
 
     @property
-    def size(self) -> int:
+    def pair_count(self) -> int:
         """How many pairs of a bucket and a value there are that meet."""
         return int(np.minimum(self.counts, self.buckets[:, None]).sum())
 
     @property
-    def in_the_clear(self) -> int:
+    def clear_records(self) -> int:
         """How many records are in buckets of one value, which tell that value of each of them."""
         sizes = self.tranche_sizes[:, None]
         rounds, more = np.divmod(self.counts, self.buckets[:, None])
         whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
         return int((whole * sizes).sum())
 
-    def bucket_of(self, values: UInts, slots: UInts) -> UInts:
+    def find_buckets(self, values: UInts, slots: UInts) -> UInts:
         """The bucket numbers of records, by value and by slot (0 .. count - 1) among the records of the value."""
-        runs, first, tranches, shifts = self._slots
+        runs, first, tranches, shifts = self._slot_runs
         slots = slots.astype(runs.type, copy=False)
         run = runs.find(first.take(values) + slots)
         tranche = tranches.take(run)
         positions = shifts.take(run) + slots
-        numbers: UInts = self._first_buckets.take(tranche) + positions % self._buckets.take(tranche)
+        numbers: UInts = self._first_buckets.take(tranche) + positions % self._typed_buckets.take(tranche)
         return numbers
 
-    def contents(self, numbers: UInts) -> tuple[UInts, UInts, UInts]:
+    def list_contents(self, numbers: UInts) -> tuple[UInts, UInts, UInts]:
         """What buckets hold: how many lines each has, and for each line a value and how many records have it.
 
         Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
         tranche; so the buckets of one size are a matrix, a column each, that is sorted and counted by its rows.
         """
-        tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
+        tranche = self._bucket_runs.find(numbers.astype(self._bucket_runs.type, copy=False))
         sizes, buckets = self.tranche_sizes.take(tranche), self.buckets.take(tranche)
-        first_records, first_buckets = self._firsts
+        first_records, first_buckets = self._tranche_starts
         # Where in the row of its tranche the first record of a bucket is: rows need not start at position 0.
-        turned = (numbers.astype(np.int64) - first_buckets.take(tranche)) % buckets
-        first = first_records.take(tranche) + turned
+        offsets = (numbers.astype(np.int64) - first_buckets.take(tranche)) % buckets
+        first = first_records.take(tranche) + offsets
         lines, parts = np.empty(len(numbers), dtype=np.int64), []
         for size in np.unique(self.tranche_sizes):
-            mine = np.flatnonzero(sizes == size)
-            bucket_values = self._values_at(first.take(mine) + np.arange(size)[:, None] * buckets.take(mine))
+            same_size = np.flatnonzero(sizes == size)
+            bucket_values = self._look_up_values(
+                first.take(same_size) + np.arange(size)[:, None] * buckets.take(same_size)
+            )
             sort_columns(bucket_values)
             is_new = bucket_values[1:] != bucket_values[:-1]
-            line = np.zeros(
-                bucket_values.shape, dtype=np.min_scalar_type(size)
-            )  # of each record, among those of its bucket
+            # Of each record, among those of its bucket.
+            line = np.zeros(bucket_values.shape, dtype=np.min_scalar_type(size))
             np.cumsum(is_new, axis=0, dtype=line.dtype, out=line[1:])
-            lines[mine] = line[-1]
-            parts.append((mine, bucket_values, is_new, line))
+            lines[same_size] = line[-1]
+            parts.append((same_size, bucket_values, is_new, line))
         lines += 1
-        starts, more = _compute_starts(lines), []
+        starts, repeat_lines = _compute_starts(lines), []
         values = np.empty(int(lines.sum()), dtype=self._value_type)
-        for mine, bucket_values, is_new, line in parts:
-            at = line + starts.take(mine)
-            values[at] = bucket_values
-            more.append(at[1:][~is_new])
-        return lines, values, 1 + np.bincount(np.concatenate(more), minlength=len(values))
+        for same_size, bucket_values, is_new, line in parts:
+            line_places = line + starts.take(same_size)
+            values[line_places] = bucket_values
+            repeat_lines.append(line_places[1:][~is_new])
+        return lines, values, 1 + np.bincount(np.concatenate(repeat_lines), minlength=len(values))
 
-    def _values_at(self, records: Integers) -> UInts:
+    def _look_up_values(self, records: Integers) -> UInts:
         """The values of records, by their places in the row of all tranches: from a table, unless it were large."""
         if self.counts.sum() <= LARGEST_TABLE:
-            return self._values.take(records)
-        runs, run_values = self._records
+            return self._record_values.take(records)
+        runs, run_values = self._record_runs
         return run_values.take(runs.find(records.astype(runs.type)))
 
     @cached_property
-    def _slots(self) -> tuple[Runs, UInts, UInts, UInts]:
+    def _slot_runs(self) -> tuple[Runs, UInts, UInts, UInts]:
         """The slots of all values in one row: for each value a run in every tranche.
 
         With where the slots of each value begin, the tranche of each run, and what takes a slot of it to its position
@@ -155,21 +156,21 @@ class Dealing:
         """
         runs = Runs(self.counts.T.ravel())
         before = np.cumsum(self.counts, axis=0) - self.counts
-        shifts = (self.starts - before).T.ravel()[runs.given].astype(runs.type)
+        shifts = (self.starts - before).T.ravel()[runs.run_numbers].astype(runs.type)
         first = _compute_starts(self.counts.sum(axis=0)).astype(runs.type)
-        return runs, first, (runs.given % len(self.tranches)).astype(np.int32), shifts
+        return runs, first, (runs.run_numbers % len(self.tranches)).astype(np.int32), shifts
 
     @cached_property
-    def _records(self) -> tuple[Runs, UInts]:
+    def _record_runs(self) -> tuple[Runs, UInts]:
         """The records of all tranches in one row, as they stand: for each tranche a run of every value, and which."""
         order = np.argsort(self.starts, axis=1, kind="stable")
         runs = Runs(np.take_along_axis(self.counts, order, axis=1).ravel())
-        return runs, order.ravel()[runs.given].astype(self._value_type)
+        return runs, order.ravel()[runs.run_numbers].astype(self._value_type)
 
     @cached_property
-    def _values(self) -> UInts:
+    def _record_values(self) -> UInts:
         """The value of every record in that row."""
-        runs, run_values = self._records
+        runs, run_values = self._record_runs
         return np.repeat(run_values, runs.lengths)
 
     @property
@@ -177,33 +178,33 @@ class Dealing:
         return np.min_scalar_type(self.counts.shape[1] - 1)
 
     @cached_property
-    def _firsts(self) -> tuple[Integers, Integers]:
+    def _tranche_starts(self) -> tuple[Integers, Integers]:
         """For each tranche its first record in that row, and the number of the bucket which has it."""
         return _compute_starts(self.counts.sum(axis=1)), _compute_starts(self.buckets) + self.starts.min(axis=1)
 
     @cached_property
-    def _numbers(self) -> Runs:
+    def _bucket_runs(self) -> Runs:
         """The buckets of all tranches in one row."""
         return Runs(self.buckets)
 
     @cached_property
-    def _buckets(self) -> UInts:
-        return self.buckets.astype(self._slots[0].type)
+    def _typed_buckets(self) -> UInts:
+        return self.buckets.astype(self._slot_runs[0].type)
 
     @cached_property
     def _first_buckets(self) -> UInts:
-        return _compute_starts(self.buckets).astype(self._slots[0].type)
+        return _compute_starts(self.buckets).astype(self._slot_runs[0].type)
 
-    def holdings(self) -> Iterator[UInts]:
+    def generate_holdings(self) -> Iterator[UInts]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
         for number, tranche in enumerate(self.tranches):
-            yield self.held(np.full(tranche.buckets, number), np.arange(tranche.buckets))
+            yield self.count_values(np.full(tranche.buckets, number), np.arange(tranche.buckets))
 
-    def numbered(self, tranches: Integers, buckets: Integers) -> Integers:
+    def number_buckets(self, tranches: Integers, buckets: Integers) -> Integers:
         """The numbers of buckets, by their tranches and their places in them."""
         return _compute_starts(self.buckets).take(tranches) + buckets
 
-    def held(self, tranches: Integers, buckets: Integers) -> UInts:
+    def count_values(self, tranches: Integers, buckets: Integers) -> UInts:
         """How many records of each value buckets hold, by their tranches and their places in them.
 
         One in each whole round, and one more if the bucket comes soon enough after that which has the first record.
@@ -220,7 +221,7 @@ class Dealing:
         """For each tranche and value the whole rounds of its records, how many are left over, and the first bucket."""
         buckets = self.buckets[:, None]
         whole, more = np.divmod(self.counts, buckets)
-        kind = np.uint32 if int(buckets.max()) < HALF_WIDE else np.uint64
+        kind = np.uint32 if int(buckets.max()) < HALF_UINT32 else np.uint64
         return whole.astype(np.int32), more.astype(kind), (self.starts % buckets).astype(kind)
 
 
@@ -230,17 +231,19 @@ def _compute_starts(lengths: Integers) -> Integers:
     return starts
 
 
-def deal_out(assignment: Assignment, floors: Integers, deal: Deal, draws: Draws, name: str) -> Dealing:
+def deal_out(
+    assignment: Assignment, floors: Integers, dealing_method: DealingMethod, draws: Draws, name: str
+) -> Dealing:
     """Deal the records of an assignment; the orders of the tranches are keyed."""
-    if deal is Deal.ROUND_ROBIN:
-        return round_robin(assignment)
+    if dealing_method is DealingMethod.ROUND_ROBIN:
+        return deal_round_robin(assignment)
     tranches = divide_into_tranches(assignment.setting, len(floors))
-    random_words = draws.stream(f"{name}/orders").words(0, len(tranches) * len(floors))
+    random_words = draws.get_stream(f"{name}/orders").draw_bits(0, len(tranches) * len(floors))
     orders = np.argsort(random_words.reshape(len(tranches), -1), axis=1, kind="stable")
     return deal_tranches(assignment, floors, tranches, orders)
 
 
-def round_robin(assignment: Assignment) -> Dealing:
+def deal_round_robin(assignment: Assignment) -> Dealing:
     """Deal each size in one tranche, in the order of the values; the first record goes to bucket 1, as in eq. (4.1)."""
     counts = assignment.records.T
     starts = 1 + np.cumsum(counts, axis=1) - counts
@@ -266,10 +269,10 @@ def deal_tranches(assignment: Assignment, floors: Integers, tranches: tuple[Tran
     sizes = [tranche.size for tranche in tranches]
     counts = np.zeros((len(tranches), len(floors)), dtype=np.int64)
     for column, (size, _) in enumerate(assignment.setting):
-        chosen = slice(sizes.index(size), sizes.index(size) + sizes.count(size))
-        buckets = np.array([tranche.buckets for tranche in tranches[chosen]], dtype=np.int64)
+        same_size = slice(sizes.index(size), sizes.index(size) + sizes.count(size))
+        buckets = np.array([tranche.buckets for tranche in tranches[same_size]], dtype=np.int64)
         shares = _compute_shares(assignment.records[:, column], buckets)
-        counts[chosen] = _trade_records(shares, buckets[:, None] * floors[:, column], orders[chosen])
+        counts[same_size] = _trade_records(shares, buckets[:, None] * floors[:, column], orders[same_size])
     ordered = np.take_along_axis(counts, orders, axis=1)
     starts = np.zeros_like(counts)
     np.put_along_axis(starts, orders, np.cumsum(ordered, axis=1) - ordered, axis=1)
@@ -281,12 +284,12 @@ def _compute_shares(counts: Integers, buckets: Integers) -> Integers:
     ends = np.cumsum(counts)
     total, edges = int(buckets.sum()), np.cumsum(buckets) - buckets
 
-    def dealt(upto: Integers) -> Integers:
+    def count_dealt(upto: Integers) -> Integers:
         laps, rest = upto // total, upto % total
         part: Integers = np.clip(rest - edges[:, None], 0, buckets[:, None])
         return laps * buckets[:, None] + part
 
-    return dealt(ends) - dealt(ends - counts)
+    return count_dealt(ends) - count_dealt(ends - counts)
 
 
 def _trade_records(counts: Integers, most: Integers, orders: Integers) -> Integers:
@@ -296,14 +299,14 @@ def _trade_records(counts: Integers, most: Integers, orders: Integers) -> Intege
     everything would leave tranches that hold a value up to its cap or not at all.
     """
     numbers, values = np.arange(len(counts)), orders.shape[1]
-    half, traded_counts, room = values // 2, counts.flatten(), most.flatten()
+    half_count, traded_counts, room = values // 2, counts.flatten(), most.flatten()
     for digit in range(max(0, math.ceil(math.log2(len(counts))))):
         first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
         at = first[:, None] * values + orders[first]  # the places of the first one's values, in its order
         other = at + 2**digit * values
         ours, theirs = traded_counts.take(at), traded_counts.take(other)
-        inward = np.minimum(theirs[:, :half], room.take(at[:, :half]) - ours[:, :half])
-        outward = np.minimum(ours[:, half:], room.take(other[:, half:]) - theirs[:, half:])
+        inward = np.minimum(theirs[:, :half_count], room.take(at[:, :half_count]) - ours[:, :half_count])
+        outward = np.minimum(ours[:, half_count:], room.take(other[:, half_count:]) - theirs[:, half_count:])
         amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
         moved = np.concatenate([share_out(amount, inward), -share_out(amount, outward)], axis=1)
         traded_counts[at], traded_counts[other] = ours + moved, theirs - moved

@@ -53,7 +53,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Relaxed:
+class Relaxation:
     """The relaxation's best point under all cuts, the cuts it took, and a proven bound; no point if there is none."""
 
     point: Point | None
@@ -66,27 +66,27 @@ def compute_bucket_losses(problem: Problem) -> Integers:
     return (problem.sizes - 1) ** 2
 
 
-def relax(problem: Problem) -> Relaxed:
+def relax(problem: Problem) -> Relaxation:
     """Solve the relaxation, adding cuts until none is violated."""
     cuts, box = make_single_value_cuts(problem), Box.of(problem)
     while True:
         point = solve(problem, cuts, box)
         if point is None:
-            return Relaxed(None, cuts, 0)
-        more = find_violated_cuts(problem, point.buckets)
-        if more is None:
-            return Relaxed(point, cuts, prove_lower_bound(problem, cuts, box, point))
-        cuts = cuts.joined(more)
+            return Relaxation(None, cuts, 0)
+        violated_cuts = find_violated_cuts(problem, point.buckets)
+        if violated_cuts is None:
+            return Relaxation(point, cuts, prove_lower_bound(problem, cuts, box, point))
+        cuts = cuts.join(violated_cuts)
 
 
 def solve(problem: Problem, cuts: Cuts, box: Box) -> Point | None:
     """The cheapest fractional numbers of buckets in the box."""
-    return _solve(problem, cuts, box, compute_bucket_losses(problem), None)
+    return _call_solver(problem, cuts, box, compute_bucket_losses(problem), None)
 
 
 def prove_lower_bound(problem: Problem, cuts: Cuts, box: Box, point: Point) -> int:
     """A whole number that no valid setting in the box can go below."""
-    return _dual_value(problem, cuts, box, point, compute_bucket_losses(problem))
+    return _compute_dual_value(problem, cuts, box, point, compute_bucket_losses(problem))
 
 
 def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
@@ -96,23 +96,23 @@ def prove_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
     that lets every cut fall short and pays 1 for each record that it lacks.
     """
     nothing = np.zeros_like(problem.sizes)
-    point = _solve(problem, cuts, box, nothing, 1.0)
-    if point is None or _dual_value(problem, cuts, box, point, nothing) <= 0:
+    point = _call_solver(problem, cuts, box, nothing, 1.0)
+    if point is None or _compute_dual_value(problem, cuts, box, point, nothing) <= 0:
         return None
     return point.prices
 
 
-def _solve(problem: Problem, cuts: Cuts, box: Box, costs: Integers, fine: float | None) -> Point | None:
+def _call_solver(problem: Problem, cuts: Cuts, box: Box, costs: Integers, penalty: float | None) -> Point | None:
     """Call the solver; with a fine, cuts may fall short at that price per record."""
-    sizes, short = len(problem.sizes), 0 if fine is None else len(cuts.needs)
+    sizes, slack_count = len(problem.sizes), 0 if penalty is None else len(cuts.needs)
     answer = solve_programme(
         Programme(
-            np.concatenate([costs, np.full(short, fine or 0.0)]),
-            (np.append(box.low, np.zeros(short)), np.append(box.high, np.full(short, np.inf))),
+            np.concatenate([costs, np.full(slack_count, penalty or 0.0)]),
+            (np.append(box.low, np.zeros(slack_count)), np.append(box.high, np.full(slack_count, np.inf))),
             np.vstack(
                 [
-                    np.hstack([cuts.rows, np.eye(len(cuts.needs), short)]),
-                    np.append(problem.sizes, np.zeros(short)),
+                    np.hstack([cuts.rows, np.eye(len(cuts.needs), slack_count)]),
+                    np.append(problem.sizes, np.zeros(slack_count)),
                 ]
             ),
             (np.append(cuts.needs, problem.total), np.append(np.full(len(cuts.needs), np.inf), problem.total)),
@@ -124,7 +124,7 @@ def _solve(problem: Problem, cuts: Cuts, box: Box, costs: Integers, fine: float 
     return Point(answer.numbers[:sizes], prices, float(answer.prices[-1]))
 
 
-def _dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, costs: Integers) -> int:
+def _compute_dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, costs: Integers) -> int:
     """The dual value of rounded prices, rounded up: the loss is a whole number."""
     prices = np.array([round(price * 2**DIGITS) for price in point.prices.tolist()], dtype=object)
     record_price = round(point.record_price * 2**DIGITS)

@@ -17,17 +17,17 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 
 
-def largest_share(cap: Fraction, size: int) -> int:
+def compute_largest_count(cap: Fraction, size: int) -> int:
     """How many records of a bucket of this size may hold the value."""
     return cap.numerator * size // cap.denominator
 
 
-def least_size(cap: Fraction) -> int:
+def compute_least_size(cap: Fraction) -> int:
     """The size of the smallest bucket that may hold the value at all: ceil(1 / cap)."""
     return -(-cap.denominator // cap.numerator)
 
 
 def compute_floors(caps: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
     """Take floor(cap * size) for every value (row) and size (column); equal caps are worked out once."""
-    rows = {cap: [largest_share(cap, size) for size in sizes] for cap in set(caps)}
+    rows = {cap: [compute_largest_count(cap, size) for size in sizes] for cap in set(caps)}
     return np.array([rows[cap] for cap in caps], dtype=np.int64).reshape(len(caps), len(sizes))

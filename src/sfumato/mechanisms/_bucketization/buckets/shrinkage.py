@@ -29,40 +29,40 @@ class Smoothing:
     """What the buckets keep of each direction, on the scale on which shares scatter."""
 
     def __init__(self, meeting: Floats, counts: Floats) -> None:
-        self.counts, self.records = counts, float(counts.sum())
+        self.counts, self.record_count = counts, float(counts.sum())
         # Frequent values scatter less than rare ones, but not by as much as their samples do. Between the two extremes,
         # 1 and 1 / o, the root was the best or next to it on every table that was tried.
         self.scatter = np.sqrt(counts.mean() / np.maximum(counts, 1)) if len(counts) else counts
         self.roots = np.sqrt(self.scatter)
         eigenvalues, self.directions = np.linalg.eigh(meeting * np.outer(self.roots, self.roots))
-        self.kept = np.maximum(eigenvalues, 0.0)
-        most = self.kept.max(initial=0.0)
-        self.is_told = self.kept > SMALLEST * most
+        self.eigenvalues = np.maximum(eigenvalues, 0.0)
+        most = self.eigenvalues.max(initial=0.0)
+        self.is_informative = self.eigenvalues > SMALLEST * most
         self.ratios = RATIOS / most if most else RATIOS
 
-    def ratio(self, told: Floats, means: Floats, variances: Floats) -> Floats:
+    def estimate_ratios(self, expected_counts: Floats, means: Floats, variances: Floats) -> Floats:
         """For each line the r of the largest likelihood, given what the records tell, and p and s² of each."""
-        eigenvalues = self.kept[self.is_told]
-        squares = self._along(told, means)[:, self.is_told] ** 2 / eigenvalues
+        eigenvalues = self.eigenvalues[self.is_informative]
+        squares = self._project(expected_counts, means)[:, self.is_informative] ** 2 / eigenvalues
         noise = np.where(variances > 0, variances, np.inf)
         larger = 1 + np.outer(eigenvalues, self.ratios)
-        unlikely = (squares / noise[:, np.newaxis]) @ (1 / larger) + np.log(larger).sum(axis=0)
-        return np.asarray(self.ratios[np.argmin(unlikely, axis=1)])
+        deviances = (squares / noise[:, np.newaxis]) @ (1 / larger) + np.log(larger).sum(axis=0)
+        return np.asarray(self.ratios[np.argmin(deviances, axis=1)])
 
-    def shares(self, told: Floats, means: Floats, ratios: Floats) -> Floats:
+    def estimate_shares(self, expected_counts: Floats, means: Floats, ratios: Floats) -> Floats:
         """The guessed share of each value, a line for each condition: p + (r G + 1/O) (1 + r W G)^-1 (e - o p)."""
-        along = self._along(told, means) / (1 + np.outer(ratios, self.kept))
+        along = self._project(expected_counts, means) / (1 + np.outer(ratios, self.eigenvalues))
         solved = along @ self.directions.T / self.roots
         pull = np.outer(ratios, self.scatter) + 1 / self.counts
         return np.asarray(means[:, np.newaxis] + pull * solved)
 
-    def variances(self, ratios: Floats, values: Indices) -> Floats:
+    def predict_variances(self, ratios: Floats, values: Indices) -> Floats:
         """The expected squared error of the guess of each value's share, each at an r of its own, for an s² of 1."""
         precisions = self.directions[values] ** 2 / self.roots[values, np.newaxis] ** 2
-        reduction = (precisions * (self.kept / (1 + np.outer(ratios, self.kept)))).sum(axis=1)
-        scattered = ratios * self.scatter[values] + 1 / self.counts[values]
-        return np.asarray(np.maximum(scattered - scattered**2 * reduction, 0.0))
+        reduction = (precisions * (self.eigenvalues / (1 + np.outer(ratios, self.eigenvalues)))).sum(axis=1)
+        prior_variances = ratios * self.scatter[values] + 1 / self.counts[values]
+        return np.asarray(np.maximum(prior_variances - prior_variances**2 * reduction, 0.0))
 
-    def _along(self, told: Floats, means: Floats) -> Floats:
+    def _project(self, expected_counts: Floats, means: Floats) -> Floats:
         """What is told beyond the overall share, in each direction."""
-        return np.asarray(((told - np.outer(means, self.counts)) * self.roots) @ self.directions)
+        return np.asarray(((expected_counts - np.outer(means, self.counts)) * self.roots) @ self.directions)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
 from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, add_remedy, find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.one_size import find_best_size
@@ -55,13 +55,13 @@ def choose(
         else:
             setting = HEURISTICS[method](problem)
             optimum = Optimum(setting, relax(problem).bound)  # a bound to judge it by
-    except Blocked as blocked:
+    except NoBucketingError as blocked:
         raise add_remedy(blocked, counts, caps, smallest, largest) from None
     return _make_choice(problem, optimum.setting, optimum.bound)
 
 
 def _make_choice(problem: Problem, setting: Setting, bound: int) -> Choice:
-    return Choice(assign(problem, setting), problem.floors[:, setting.vector(problem) > 0], bound)
+    return Choice(assign(problem, setting), problem.floors[:, setting.to_vector(problem) > 0], bound)
 
 
 def list_choices(
@@ -76,16 +76,16 @@ def list_choices(
     try:
         problem = pose(counts, caps, smallest, largest)
         has_many = len(counts) >= MANY_VALUES
-        rungs = [size for size in SMALLEST_SIZES[:: 2 if has_many else 1] if smallest < size <= largest]
-        for size in (smallest, *rungs):
+        larger_sizes = [size for size in SMALLEST_SIZES[:: 2 if has_many else 1] if smallest < size <= largest]
+        for size in (smallest, *larger_sizes):
             for method in ("two", "multi"):
-                with suppress(Blocked):
-                    keys_by_setting.setdefault(HEURISTICS[method](problem.at_least(size)), (method, size))
+                with suppress(NoBucketingError):
+                    keys_by_setting.setdefault(HEURISTICS[method](problem.drop_smaller_sizes(size)), (method, size))
         if has_many and keys_by_setting:
             bound = relax(problem).bound
         else:
             best = find_optimal_setting(problem)
             bound, keys_by_setting[best.setting] = best.bound, ("optimal", smallest)
-    except Blocked as blocked:
+    except NoBucketingError as blocked:
         raise add_remedy(blocked, counts, caps, smallest, largest) from None
-    return {way: _make_choice(problem, setting, bound) for setting, way in keys_by_setting.items()}
+    return {choice_key: _make_choice(problem, setting, bound) for setting, choice_key in keys_by_setting.items()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 
-def find_first_step(have: Integers, gain: Integers, low: int = 0, high: int | None = None) -> int | None:
+def find_first_step(surplus: Integers, gain: Integers, low: int = 0, high: int | None = None) -> int | None:
     """The first step from `low` to `high` at which nothing of have + step * gain is negative; None if there is none."""
-    if (have[gain == 0] < 0).any():
+    if (surplus[gain == 0] < 0).any():
         return None
-    rising, falling = gain > 0, gain < 0
-    low = int((-(have[rising] // gain[rising])).max(initial=low))
-    high = int((have[falling] // -gain[falling]).min(initial=low if high is None else high))
+    is_rising, is_falling = gain > 0, gain < 0
+    low = int((-(surplus[is_rising] // gain[is_rising])).max(initial=low))
+    high = int((surplus[is_falling] // -gain[is_falling]).min(initial=low if high is None else high))
     return low if low <= high else None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 from sfumato.mechanisms._bucketization.buckets.max_flow import share_out
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
@@ -31,19 +31,19 @@ def split_top_down(problem: Problem) -> Setting:
 def generate_rounds(problem: Problem) -> Iterator[Setting]:
     """The best two sizes, and what they become, until no part gains by a split any more."""
     leaves: list[Setting] = []
-    growing = _divide_records(problem, find_best_two_sizes(problem))
-    while growing:
-        yield Setting.of(pair for setting in [*leaves, *(part for _, part in growing)] for pair in setting)
-        split = [(setting, _split(part, setting)) for part, setting in growing]
+    open_parts = _divide_records(problem, find_best_two_sizes(problem))
+    while open_parts:
+        yield Setting.of(pair for setting in [*leaves, *(part for _, part in open_parts)] for pair in setting)
+        split = [(setting, _split(part, setting)) for part, setting in open_parts]
         leaves += [setting for setting, parts in split if not parts]
-        growing = [part for _, parts in split for part in parts]
+        open_parts = [part for _, parts in split for part in parts]
 
 
 def _split(problem: Problem, setting: Setting) -> list[Part]:
     """The parts of some records that lose less when they are split; none if they do not."""
     try:
         finer = find_best_two_sizes(problem)
-    except Blocked:
+    except NoBucketingError:
         return []
     return _divide_records(problem, finer) if finer.loss < setting.loss else []
 
@@ -54,7 +54,7 @@ def _divide_records(problem: Problem, setting: Setting) -> list[Part]:
         return [(problem, setting)]
     second = fill_second_part(problem, setting)
     parts = [problem.counts - second, second]
-    return [(problem.part(part), Setting.of([pair])) for part, pair in zip(parts, setting, strict=True)]
+    return [(problem.replace_counts(part), Setting.of([pair])) for part, pair in zip(parts, setting, strict=True)]
 
 
 def fill_second_part(problem: Problem, setting: Setting) -> Integers:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, TooFewSizes
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, TooFewSizes
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.step_length import find_first_step
@@ -29,8 +29,8 @@ class Trades:
 
     first: int
     second: int
-    given: int
-    taken: int
+    small_step: int
+    large_step: int
     steps: int
 
 
@@ -50,21 +50,21 @@ def find_best_two_sizes(problem: Problem) -> Setting:
             better = _find_best_of_pair(problem, total, (low, high), limits, best)
             best = best if better is None else better
     if best is None:
-        raise Blocked(TooFewSizes("two"))
+        raise NoBucketingError(TooFewSizes("two"))
     return best
 
 
 def list_pairs(total: int, small: int, large: int) -> Trades | None:
     """All pairs of numbers of buckets of two sizes that hold exactly the records."""
     divisor = math.gcd(small, large)
-    small_step, taken = large // divisor, small // divisor
+    small_step, large_step = large // divisor, small // divisor
     if total % divisor:
         return None
-    second = total // divisor * pow(small_step, -1, taken) % taken
+    second = total // divisor * pow(small_step, -1, large_step) % large_step
     if second * large > total:
         return None
     first = (total - second * large) // small
-    return Trades(first, second, small_step, taken, first // small_step)
+    return Trades(first, second, small_step, large_step, first // small_step)
 
 
 def count_fillable_buckets(problem: Problem) -> Integers:
@@ -90,21 +90,23 @@ def _find_best_of_pair(
     trades = list_pairs(total, small, large)
     if trades is None:
         return None
-    low = max(0, _divide_rounding_up(trades.first - limits[columns[0]], trades.given))
-    high = min(trades.steps, (limits[columns[1]] - trades.second) // trades.taken)
+    low = max(0, _divide_rounding_up(trades.first - limits[columns[0]], trades.small_step))
+    high = min(trades.steps, (limits[columns[1]] - trades.second) // trades.large_step)
     if best is not None:  # the loss grows by the same amount with every step, and must stay below the best so far
         start = trades.first * (small - 1) ** 2 + trades.second * (large - 1) ** 2
-        growth = trades.taken * (large - 1) ** 2 - trades.given * (small - 1) ** 2
+        growth = trades.large_step * (large - 1) ** 2 - trades.small_step * (small - 1) ** 2
         high = min(high, _divide_rounding_up(best.loss - start, growth) - 1)
     if low > high:
         return None
     # PC: c_i(S1) * b1 + c_i(S2) * b2 >= o_i
     room = tuple(problem.floors[:, column] for column in columns)
-    have = room[0] * trades.first + room[1] * trades.second - problem.counts
-    step = find_first_step(have, room[1] * trades.taken - room[0] * trades.given, low, high)
+    surplus = room[0] * trades.first + room[1] * trades.second - problem.counts
+    step = find_first_step(surplus, room[1] * trades.large_step - room[0] * trades.small_step, low, high)
     if step is None:
         return None
-    return Setting.of([(small, trades.first - step * trades.given), (large, trades.second + step * trades.taken)])
+    return Setting.of(
+        [(small, trades.first - step * trades.small_step), (large, trades.second + step * trades.large_step)]
+    )
 
 
 def _divide_rounding_up(numerator: int, denominator: int) -> int:

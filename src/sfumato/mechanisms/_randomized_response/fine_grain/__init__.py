@@ -40,14 +40,14 @@ from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBoundPerValue
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response import value_bounds as per_value
-from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, compute_set_variances
+from sfumato.mechanisms._randomized_response.estimation_weights import OperatorWeights, compute_set_variances
 from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
 from sfumato.mechanisms._randomized_response.fine_grain import retention_solver
 from sfumato.mechanisms._randomized_response.fine_grain.shadow_prices import compute_shadow_prices
@@ -70,16 +70,16 @@ from sfumato.mechanisms.capabilities import (
     Comparability,
     ErrorPrediction,
     EstimationWeights,
-    PerValue,
     PlanExplanation,
     ReleaseErrorPrediction,
+    ValueColumn,
     WeightColumns,
 )
 from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 
 NAME = "fine-grain"
 
-FINEST = 1 << 40
+MOST_DENOMINATOR = 1 << 40
 """Retentions are multiples of one part in at most this many; others are rounded down, towards privacy."""
 
 MOST_WEIGHTS = 1000
@@ -97,7 +97,7 @@ class Objective(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options(per_value.Directed):
+class Options(per_value.DirectionOptions):
     """Which way beliefs are bounded, and what is made best."""
 
     objective: Objective = option(
@@ -112,8 +112,8 @@ class Plan:
     histogram: Histogram
     bounds: Bounds
     options: Options
-    kept: tuple[int, ...]
-    finest: int
+    keep_numerators: tuple[int, ...]
+    denominator: int
     tolerance: Fraction | None = None
     """The factor that made the bounds of shares, if one did."""
 
@@ -125,18 +125,18 @@ class Plan:
     @property
     def retentions(self) -> tuple[Fraction, ...]:
         """The probability of each value's coin."""
-        return tuple(Fraction(numerator, self.finest) for numerator in self.kept)
+        return tuple(Fraction(numerator, self.denominator) for numerator in self.keep_numerators)
 
     @cached_property
-    def coins(self) -> RetentionDraws:
+    def retention_draws(self) -> RetentionDraws:
         """Each of the m values owns one outcome of `finest - kept` blocks of m."""
-        size = len(self.kept)
+        size = len(self.keep_numerators)
         return RetentionDraws.of(
-            [(size * numerator, self.finest - numerator) for numerator in self.kept], [size] * size
+            [(size * numerator, self.denominator - numerator) for numerator in self.keep_numerators], [size] * size
         )
 
     @cached_property
-    def published(self) -> Design:
+    def design(self) -> Design:
         """What is published of the plan."""
         return Design(self.histogram.values, self.bounds, self.options.direction, self.retentions, self.tolerance)
 
@@ -188,11 +188,11 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     if options.objective is Objective.RECORD:
         best = retention_solver.solve(histogram.shares, limits, direction)
     else:
-        best = retention_solver.aggregate(_round_shares(histogram), limits, direction)
-    finest = _find_denominator(best)
+        best = retention_solver.solve_aggregate(_round_shares(histogram), limits, direction)
+    denominator = _find_denominator(best)
     # Less retention of any value breaks no bound: it is kept less often itself, and is redrawn into the others more.
-    keep_numerators = tuple(math.floor(retention * finest) for retention in best)
-    return Plan(histogram, bounds, options, keep_numerators, finest, spec.tolerance)
+    keep_numerators = tuple(math.floor(retention * denominator) for retention in best)
+    return Plan(histogram, bounds, options, keep_numerators, denominator, spec.tolerance)
 
 
 def _round_shares(histogram: Histogram) -> tuple[Fraction, ...]:
@@ -206,78 +206,83 @@ def _find_denominator(retentions: Sequence[Fraction]) -> int:
     common = 1
     for retention in retentions:
         common = math.lcm(common, retention.denominator)
-        if common > FINEST:
-            return FINEST
+        if common > MOST_DENOMINATOR:
+            return MOST_DENOMINATOR
     return common
 
 
 def check_countable(plan: Plan, /) -> None:
     """Refuse retentions that cannot be undone, or only with an error that drowns all counts."""
     values = plan.histogram.values
-    never = [display(values[place]) for place, numerator in enumerate(plan.kept) if not numerator]
+    never_kept = [display(values[place]) for place, numerator in enumerate(plan.keep_numerators) if not numerator]
     advice = "choose --objective aggregate, or relax a bound."
-    if len(never) > 1:
+    if len(never_kept) > 1:
         sentence = f"would never be kept, so nobody could tell their counts apart; {advice}"
-        named = ", ".join(map(repr, never[:NAMED_VALUES]))
-        raise InfeasibleError(f"{format_value_count(never)} {sentence}", with_values=f"{named} {sentence}")
+        named = ", ".join(map(repr, never_kept[:NAMED_VALUES]))
+        raise InfeasibleError(
+            f"{format_value_count(never_kept)} {sentence}", sentence_with_values=f"{named} {sentence}"
+        )
     amplification = min(retentions for retentions in plan.amplifications if retentions is not None)
     uniform = (amplification - 1) / (len(values) - 1 + amplification)
-    ours, theirs = (
-        retention_solver.total_variance(plan.histogram.shares, retentions)
+    own_variance, uniform_variance = (
+        retention_solver.compute_total_variance(plan.histogram.shares, retentions)
         for retentions in (plan.retentions, [uniform] * len(values))
     )
-    if ours > WORST_LOSS**2 * theirs:
-        least = display(values[min(range(len(values)), key=plan.kept.__getitem__)])
+    if own_variance > WORST_LOSS**2 * uniform_variance:
+        least = display(values[min(range(len(values)), key=plan.keep_numerators.__getitem__)])
         sentence = (
-            f"would be kept so rarely that the error of counts would be {math.sqrt(ours / theirs):.0f} times that of "
-            f"uniform perturbation under the same bounds; {advice}"
+            "would be kept so rarely that the error of counts would be "
+            f"{math.sqrt(own_variance / uniform_variance):.0f} times that of uniform perturbation under the same "
+            f"bounds; {advice}"
         )
-        raise InfeasibleError(f"one value {sentence}", with_values=f"{least!r} {sentence}")
+        raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{least!r} {sentence}")
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Perturb a batch of codes, each by the coin of its value."""
-    is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, codes)
+    is_kept, swapped = plan.retention_draws.draw(draws.get_stream(f"{NAME}/coins"), first_row, codes)
     return PerturbedRecords(np.where(is_kept, codes, swapped).astype(codes.dtype))
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published of the plan."""
-    return plan.published
+    return plan.design
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    bounds, tolerance = per_value.read_bounds(written)
-    read = Design(
-        values_from_json(written["domain"], types),
+    bounds, tolerance = per_value.read_bounds(design_json)
+    parsed_design = Design(
+        values_from_json(design_json["domain"], types),
         bounds,
-        Direction(written["direction"]),
-        tuple(parse_exact(retention, "a retention") for retention in written["retentions"]),
+        Direction(design_json["direction"]),
+        tuple(parse_exact(retention, "a retention") for retention in design_json["retentions"]),
         tolerance,
     )
-    size = len(set(read.domain))
-    if not size == len(read.domain) == len(read.bounds) == len(read.retentions) or size == 1:
+    size = len(set(parsed_design.domain))
+    if not size == len(parsed_design.domain) == len(parsed_design.bounds) == len(parsed_design.retentions) or size == 1:
         raise ReleaseFormatError("the design's domain, bounds and retentions do not fit together.")
     if (
-        not all(0 <= retention <= 1 for retention in read.retentions)
-        or sum(not retention for retention in read.retentions) > 1
+        not all(0 <= retention <= 1 for retention in parsed_design.retentions)
+        or sum(not retention for retention in parsed_design.retentions) > 1
     ):
         raise ReleaseFormatError("the design's retentions are out of range.")
     if (
-        retention_solver.find_violation(compute_amplifications(read.bounds), read.retentions, read.direction)
+        retention_solver.find_violation(
+            compute_amplifications(parsed_design.bounds), parsed_design.retentions, parsed_design.direction
+        )
         is not None
     ):
         raise ReleaseFormatError("a retention is higher than the design's bounds allow, so its promise is untrue.")
-    return read
+    return parsed_design
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def make_encoding(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> ValueEncoding:
     """Each record shows one value of the domain."""
-    return design.operator.shown()
+    return design.operator.make_encoding()
 
 
 def make_weights(design: Design, /) -> WeightColumns | None:
@@ -293,7 +298,7 @@ def make_weights(design: Design, /) -> WeightColumns | None:
     }
 
 
-def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
     """By the coins of all values, if the values are equally frequent."""
     size = len(design.domain)
     return compute_inverse_variances(design.operator, np.full(size, 1 / size))
@@ -301,17 +306,17 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of a count of each value, if the other rows are composed as the table is."""
-    own, other = compute_inverse_variances(plan.published.operator, plan.shares)
+    own, other = compute_inverse_variances(plan.design.operator, plan.shares)
     if np.isinf(own).any():  # two values that are never kept cannot be told apart, however few have them
         return own
     return own * counts + other * (rows - counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values; infinite where several values are never kept."""
     if sum(not retention for retention in plan.retentions) > 1:
         return np.full(len(sets), np.inf)
-    return compute_set_variances(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
+    return compute_set_variances(OperatorWeights(plan.design.operator), plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -326,8 +331,8 @@ def explain(plan: Plan, /) -> Json:
         "objective": plan.options.objective.value,
         "retention": dict(zip(names, map(format_ratio, plan.retentions), strict=True)),
         "amplification": {name: limit and format_ratio(limit) for name, limit in zip(names, limits, strict=True)},
-        "record_utility": float(retention_solver.record_utility(shares, plan.retentions)),
-        "aggregate_error": _aggregate_error(plan),
+        "record_utility": float(retention_solver.compute_record_utility(shares, plan.retentions)),
+        "aggregate_error": _compute_aggregate_error(plan),
     }
     if plan.options.objective is Objective.RECORD:
         prices = compute_shadow_prices(shares, limits, plan.retentions, direction)
@@ -335,9 +340,9 @@ def explain(plan: Plan, /) -> Json:
     return explanation
 
 
-def _aggregate_error(plan: Plan) -> float | None:
+def _compute_aggregate_error(plan: Plan) -> float | None:
     """The mean error of the shares of all values; None where they cannot be reconstructed."""
-    if sum(not numerator for numerator in plan.kept) > 1:
+    if sum(not numerator for numerator in plan.keep_numerators) > 1:
         return None
     total, size = float(plan.histogram.total), plan.histogram.domain_size
     count_variances = predict_variances(plan, np.full(size, total), np.array(plan.histogram.counts, dtype=np.float64))
@@ -346,27 +351,27 @@ def _aggregate_error(plan: Plan) -> float | None:
 
 def summarize(plan: Plan, /) -> str:
     """What the coins are good for, in one line."""
-    error = _aggregate_error(plan)
-    counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
-    kept_share = float(retention_solver.record_utility(plan.histogram.shares, plan.retentions))
-    return f"a record keeps its value with probability {kept_share:.4f}; {counted}"
+    error = _compute_aggregate_error(plan)
+    error_text = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
+    kept_share = float(retention_solver.compute_record_utility(plan.histogram.shares, plan.retentions))
+    return f"a record keeps its value with probability {kept_share:.4f}; {error_text}"
 
 
 def list_remarks(plan: Plan, /) -> list[Notice]:
     """Which values have no bound, which are never kept, and whether beliefs may fall."""
     values, may_fall = plan.histogram.values, plan.options.direction is Direction.UPWARD
     notices = per_value.list_remarks(values, plan.bounds, may_fall=may_fall)
-    never = [value for value, numerator in zip(values, plan.kept, strict=True) if not numerator]
-    if never:
-        drawn = f"never kept under these bounds, only drawn by chance: {format_values(never)}."
-        notices.append(Notice("values-never-kept", drawn, numbers={"values": len(never)}))
+    never_kept = [value for value, numerator in zip(values, plan.keep_numerators, strict=True) if not numerator]
+    if never_kept:
+        sentence = f"never kept under these bounds, only drawn by chance: {format_values(never_kept)}."
+        notices.append(Notice("values-never-kept", sentence, numbers={"values": len(never_kept)}))
     return notices
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
     """By the coin of each value."""
-    published_design, shown = plan.published, np.asarray(replaced.values)
-    return (published_design.operator.likelihoods(published_design.cell_shares, shown),)
+    published_design, codes = plan.design, np.asarray(records.values)
+    return (published_design.operator.compute_likelihoods(published_design.cell_shares, codes),)
 
 
 def state_guarantee(design: Design, /) -> str:
@@ -381,32 +386,32 @@ MECHANISM: Mechanism[BreachBoundPerValue, Options, Plan, Design] = Mechanism(
     request=BreachBoundPerValue,
     options=Options,
     plan=plan,
-    perturb=replace,
-    design=design,
+    perturb=perturb,
+    make_design=make_design,
     read_design=read_design,
     make_encoding=make_encoding,
     estimators=ONE_CELL,
     state_guarantee=state_guarantee,
     plan_rules=PlanRules(check_countable=check_countable),
-    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
-    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=predict_record_variances),
     explanation=PlanExplanation(
         explain=explain,
         summarize=summarize,
         list_remarks=list_remarks,
-        remark_codes=(*per_value.REMARKS, "values-never-kept"),
+        remark_codes=(*per_value.REMARK_CODES, "values-never-kept"),
         value_columns=(
-            PerValue("retention", "retention", format_number),
-            PerValue("amplification", "odds may rise", format_factor, "no bound"),
-            PerValue("shadow_price", "shadow price", format_number),
+            ValueColumn("retention", "retention", format_number),
+            ValueColumn("amplification", "odds may rise", format_factor, "no bound"),
+            ValueColumn("shadow_price", "shadow price", format_number),
         ),
     ),
     attack_model=AttackModel(
         compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
     ),
     comparability=Comparability(
-        match_posterior=BreachBoundPerValue.of_every,
-        read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+        match_posterior=BreachBoundPerValue.from_bound,
+        read_request=lambda design: BreachBoundPerValue.from_bounds(design.domain, design.bounds),
     ),
     estimation_weights=EstimationWeights(make_weights=make_weights),
 )

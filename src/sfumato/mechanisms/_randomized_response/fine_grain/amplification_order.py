@@ -51,7 +51,7 @@ class FallingLine:
         top = over - amplification.denominator
         return cls(top, over, under) if is_demand else cls(top, under, over)
 
-    def at(self, level: Fraction) -> Fraction:
+    def evaluate(self, level: Fraction) -> Fraction:
         """The retention at a level."""
         return Fraction(self.top * level.denominator - self.pull * level.numerator, self.bottom * level.denominator)
 
@@ -72,7 +72,7 @@ class FallingLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class BoundGroup:
     """The values of one amplification, and what each of them may keep beside a level."""
 
     amplification: Fraction
@@ -96,11 +96,11 @@ class AmplificationOrder:
     weights: tuple[int, ...]
     """The shares of the values over their common denominator."""
     total: int
-    rungs: tuple[Rung, ...]
-    rung_of: tuple[int, ...]
-    below: tuple[int, ...]
+    groups: tuple[BoundGroup, ...]
+    group_numbers: tuple[int, ...]
+    weights_below: tuple[int, ...]
     """The weight of the first n rungs, for every n."""
-    pulls: tuple[int, ...]
+    pull_sums: tuple[int, ...]
     """The sum of weight * slope over the first n rungs, in units of 2**-160, each term rounded down."""
 
     @classmethod
@@ -116,68 +116,73 @@ class AmplificationOrder:
         others = len(amplifications) - 1
         if not places or not others:
             raise InternalError("without a bound, or without a second value, there is nothing to solve.")
-        rungs, rung_of = [], [len(places)] * len(shares)
+        groups, group_numbers = [], [len(places)] * len(shares)
         for place, bound in enumerate(sorted(places, key=make_sort_key)):
             line = FallingLine.of(bound, others, is_demand=is_own_demand(bound, others, direction))
-            rungs.append(Rung(bound, tuple(places[bound]), line))
+            groups.append(BoundGroup(bound, tuple(places[bound]), line))
             for value in places[bound]:
-                rung_of[value] = place
+                group_numbers[value] = place
         weights = make_whole_weights(shares)
-        heavy = [sum(weights[value] for value in rung.members) for rung in rungs]
+        group_weights = [sum(weights[value] for value in group.members) for group in groups]
         pulls = [
-            _scale_to_integer(weight * rung.line.pull, rung.line.bottom)
-            for weight, rung in zip(heavy, rungs, strict=True)
+            _scale_to_integer(weight * group.line.pull, group.line.bottom)
+            for weight, group in zip(group_weights, groups, strict=True)
         ]
-        below, pulled = (tuple(accumulate(terms, initial=0)) for terms in (heavy, pulls))
-        return cls(direction, weights, sum(weights), tuple(rungs), tuple(rung_of), below, pulled)
+        weights_below, pull_sums = (tuple(accumulate(terms, initial=0)) for terms in (group_weights, pulls))
+        return cls(direction, weights, sum(weights), tuple(groups), tuple(group_numbers), weights_below, pull_sums)
 
     @property
-    def others(self) -> int:
+    def other_count(self) -> int:
         """The number of values beside a given one, m - 1."""
         return len(self.weights) - 1
 
     @property
-    def end(self) -> Fraction:
+    def highest_level(self) -> Fraction:
         """The highest level of the curve, where the least bounded retention is 0."""
-        return self.rungs[0].line.zero
+        return self.groups[0].line.zero
 
     def compare(self, target: Fraction, count: int) -> int:
         """The exact sign of target - (sum of weight * slope over the first `count` rungs)."""
-        scaled, low = target.numerator << BITS, self.pulls[count] * target.denominator
+        scaled, low = target.numerator << BITS, self.pull_sums[count] * target.denominator
         if scaled < low:
             return -1
         if scaled > low + count * target.denominator:
             return 1
         pull = sum_exactly(
-            (self.below[place + 1] - self.below[place]) * self.rungs[place].line.slope for place in range(count)
+            (self.weights_below[place + 1] - self.weights_below[place]) * self.groups[place].line.slope
+            for place in range(count)
         )
         return (target > pull) - (target < pull)
 
-    def ceiling(self, peak: int) -> FallingLine:
+    def make_ceiling(self, peak: int) -> FallingLine:
         """The most that a peak leaves to the other values."""
-        bound = self.rungs[self.rung_of[peak]].amplification
-        return FallingLine.of(bound, self.others, is_demand=is_ceiling_demand(bound, self.others, self.direction))
+        bound = self.groups[self.group_numbers[peak]].amplification
+        return FallingLine.of(
+            bound, self.other_count, is_demand=is_ceiling_demand(bound, self.other_count, self.direction)
+        )
 
-    def cap(self, at: Candidate) -> Fraction:
+    def compute_cap(self, candidate: Candidate) -> Fraction:
         """The most that a value that is no peak may keep."""
-        return at.level if at.peak is None else self.ceiling(at.peak).at(at.level)
+        return (
+            candidate.level if candidate.peak is None else self.make_ceiling(candidate.peak).evaluate(candidate.level)
+        )
 
-    def least_other(self, peak: int | None) -> int | None:
+    def find_least_other(self, peak: int | None) -> int | None:
         """The first rung with another value than the peak."""
-        return next((place for place, rung in enumerate(self.rungs[:2]) if rung.members != (peak,)), None)
+        return next((place for place, group in enumerate(self.groups[:2]) if group.members != (peak,)), None)
 
-    def retentions(self, at: Candidate) -> tuple[Fraction, ...]:
+    def compute_retentions(self, candidate: Candidate) -> tuple[Fraction, ...]:
         """Every value as often as its rung and the cap allow."""
-        cap = self.cap(at)
+        cap = self.compute_cap(candidate)
         retentions = [cap] * len(self.weights)
-        for rung in self.rungs:
-            retention = rung.line.at(at.level)
+        for group in self.groups:
+            retention = group.line.evaluate(candidate.level)
             if retention >= cap:  # and so it is on all higher rungs
                 break
-            for value in rung.members:
+            for value in group.members:
                 retentions[value] = retention
-        if at.peak is not None:
-            retentions[at.peak] = at.level
+        if candidate.peak is not None:
+            retentions[candidate.peak] = candidate.level
         return tuple(retentions)
 
 

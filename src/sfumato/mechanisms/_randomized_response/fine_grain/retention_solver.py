@@ -62,12 +62,12 @@ def solve(shares: Sequence[Share], amplifications: Sequence[Bound], direction: D
 
     InternalError if no value has a bound, for then everything could be published as it is.
     """
-    ladder = AmplificationOrder.of(shares, amplifications, direction)
-    rung = find_turning_rung(ladder)
-    return ladder.retentions(find_best_with_peak(ladder, rung) or find_best_on_curve(ladder, rung))
+    order = AmplificationOrder.of(shares, amplifications, direction)
+    number = find_turning_group(order)
+    return order.compute_retentions(find_best_with_peak(order, number) or find_best_on_curve(order, number))
 
 
-def record_utility(shares: Sequence[Share], retentions: Sequence[Fraction]) -> Fraction:
+def compute_record_utility(shares: Sequence[Share], retentions: Sequence[Fraction]) -> Fraction:
     """The expected share of records whose published value is the true one."""
     weights = make_whole_weights(shares)
     weight_by_retention: dict[Fraction, int] = defaultdict(int)
@@ -77,58 +77,58 @@ def record_utility(shares: Sequence[Share], retentions: Sequence[Fraction]) -> F
     return mean + (1 - mean) / len(weights)
 
 
-def find_turning_rung(ladder: AmplificationOrder, least_sign: int = 1) -> int:
+def find_turning_group(order: AmplificationOrder, least_sign: int = 1) -> int:
     """The first rung beyond whose corner the curve no longer rises; with least sign 0, beyond which it falls."""
 
-    def sign(rung: int) -> int:
+    def sign(number: int) -> int:
         # Beyond the corner of a rung, it and all below are on their lines, and the others rise with the level.
-        return ladder.compare(Fraction(ladder.total - ladder.below[rung + 1]), rung + 1)
+        return order.compare(Fraction(order.total - order.weights_below[number + 1]), number + 1)
 
-    return bisect_left(range(len(ladder.rungs)), True, key=lambda rung: sign(rung) < least_sign)
+    return bisect_left(range(len(order.groups)), True, key=lambda number: sign(number) < least_sign)
 
 
-def find_best_on_curve(ladder: AmplificationOrder, rung: int) -> Candidate:
+def find_best_on_curve(order: AmplificationOrder, number: int) -> Candidate:
     """The best point of the curve, given the rung beyond which it no longer rises."""
-    if rung == len(ladder.rungs):  # the values without a bound outweigh all others
-        return Candidate(ladder.end)
-    return Candidate(min(ladder.rungs[rung].line.corner, ladder.end))
+    if number == len(order.groups):  # the values without a bound outweigh all others
+        return Candidate(order.highest_level)
+    return Candidate(min(order.groups[number].line.corner, order.highest_level))
 
 
-def find_best_with_peak(ladder: AmplificationOrder, rung: int, least_sign: int = 1) -> Candidate | None:
+def find_best_with_peak(order: AmplificationOrder, number: int, least_sign: int = 1) -> Candidate | None:
     """The best point with the heaviest value of a rung as the peak; None if that is no better than the corner."""
-    if rung == len(ladder.rungs):
+    if number == len(order.groups):
         return None
-    peak = max(ladder.rungs[rung].members, key=ladder.weights.__getitem__)
-    own, line = ladder.rungs[rung].line, ladder.ceiling(peak)
+    peak = max(order.groups[number].members, key=order.weights.__getitem__)
+    own, line = order.groups[number].line, order.make_ceiling(peak)
     # How many rungs are on their own lines rather than on the peak's, while the level rises. If the peak's own line is
     # the steeper one, further rungs reach theirs, from below; else they leave theirs, from above.
     if own.slope > line.slope:
-        stages = range(rung + 1, len(ladder.rungs) + 1)
+        stages = range(number + 1, len(order.groups) + 1)
     elif own.slope < line.slope:
-        stages = range(rung, -1, -1)
+        stages = range(number, -1, -1)
     else:  # the same line: nothing changes
-        stages = range(rung, rung + 1)
-    stage = bisect_left(stages, True, key=lambda falling: _peak_sign(ladder, peak, line, falling) < least_sign)
+        stages = range(number, number + 1)
+    stage = bisect_left(stages, True, key=lambda falling: _compute_peak_sign(order, peak, line, falling) < least_sign)
     # Beyond the limit, another value would have a negative retention.
-    limit, least = min(Fraction(1), line.zero), ladder.least_other(peak)
+    limit, least = min(Fraction(1), line.zero), order.find_least_other(peak)
     if least is not None:
-        limit = min(limit, ladder.rungs[least].line.zero)
+        limit = min(limit, order.groups[least].line.zero)
     if stage == 0 or limit <= line.corner:
         return None
     if stage < len(stages):
-        turning = ladder.rungs[min(stages[stage - 1], stages[stage])].line
-        limit = min(limit, (turning.at(Fraction(0)) - line.at(Fraction(0))) / (turning.slope - line.slope))
+        turning = order.groups[min(stages[stage - 1], stages[stage])].line
+        limit = min(limit, (turning.evaluate(Fraction(0)) - line.evaluate(Fraction(0))) / (turning.slope - line.slope))
     return Candidate(limit, peak)
 
 
-def _peak_sign(ladder: AmplificationOrder, peak: int, line: FallingLine, falling: int) -> int:
+def _compute_peak_sign(order: AmplificationOrder, peak: int, line: FallingLine, falling: int) -> int:
     """Whether a higher peak gains, where so many rungs are on their own lines."""
-    weight, rung = ladder.weights[peak], ladder.rung_of[peak]
-    beside = ladder.total - ladder.below[falling]
-    if rung >= falling:
-        return ladder.compare(weight - line.slope * (beside - weight), falling)
+    weight, number = order.weights[peak], order.group_numbers[peak]
+    beside = order.total - order.weights_below[falling]
+    if number >= falling:
+        return order.compare(weight - line.slope * (beside - weight), falling)
     # The peak is summed among those that fall, which it does not.
-    return ladder.compare(weight + ladder.rungs[rung].line.slope * weight - line.slope * beside, falling)
+    return order.compare(weight + order.groups[number].line.slope * weight - line.slope * beside, falling)
 
 
 # --------------------------------------------------------------------------------------------------------- feasibility
@@ -177,23 +177,25 @@ def _list_tightest_pairs(
 # ---------------------------------------------------------------------------------------------------- aggregate utility
 
 
-def aggregate(shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> tuple[Fraction, ...]:
+def solve_aggregate(
+    shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction
+) -> tuple[Fraction, ...]:
     """The retentions with the least total variance found; those of uniform perturbation if none is better.
 
     An objective that falls with every retention is best on the curve or at a peak. Peaks are searched in small domains
     alone: among 6 values and more none was found that gains. Only points where every value is kept at times are.
     """
-    ladder = AmplificationOrder.of(shares, amplifications, direction)
+    order = AmplificationOrder.of(shares, amplifications, direction)
     if len(shares) == 2:  # noqa: PLR2004 - a pair
         return _solve_tight_pair(*amplifications, direction=direction)
-    uniform = ladder.rungs[0].line.corner
-    candidates = [ladder.retentions(Candidate(uniform)), _search_retentions(ladder, uniform, ladder.end)]
-    for peak in (value for rung in ladder.rungs for value in rung.members) if len(shares) <= MOST_PEAKS else ():
-        ceiling, least = ladder.ceiling(peak), ladder.least_other(peak)
-        end = min(Fraction(1), ceiling.zero, *(ladder.rungs[place].line.zero for place in [least] if place is not None))
+    uniform = order.groups[0].line.corner
+    candidates = [order.compute_retentions(Candidate(uniform)), _search_retentions(order, uniform, order.highest_level)]
+    for peak in (value for group in order.groups for value in group.members) if len(shares) <= MOST_PEAKS else ():
+        ceiling, least = order.make_ceiling(peak), order.find_least_other(peak)
+        end = min(Fraction(1), ceiling.zero, *(order.groups[place].line.zero for place in [least] if place is not None))
         if ceiling.corner < end:
-            candidates.append(_search_retentions(ladder, ceiling.corner, end, peak))
-    return min(candidates, key=lambda retentions: total_variance(shares, retentions))
+            candidates.append(_search_retentions(order, ceiling.corner, end, peak))
+    return min(candidates, key=lambda retentions: compute_total_variance(shares, retentions))
 
 
 def _solve_tight_pair(first: Bound, second: Bound, *, direction: Direction) -> tuple[Fraction, Fraction]:
@@ -215,13 +217,15 @@ def _solve_tight_pair(first: Bound, second: Bound, *, direction: Direction) -> t
 
 
 def _search_retentions(
-    ladder: AmplificationOrder, start: Fraction, end: Fraction, peak: int | None = None
+    order: AmplificationOrder, start: Fraction, end: Fraction, peak: int | None = None
 ) -> tuple[Fraction, ...]:
     """The best retentions between two levels, on the curve or with a peak; the end itself is left out."""
-    lines = [(rung.line.top / rung.line.bottom, rung.line.pull / rung.line.bottom) for rung in ladder.rungs]
-    starts, slopes = np.array([*lines, (1.0, 0.0)])[list(ladder.rung_of)].T  # the last one is of values without a bound
-    weights, low, high = compute_proportions(ladder.weights), 0.0, 1.0
-    ceiling = None if peak is None else ladder.ceiling(peak)
+    lines = [(group.line.top / group.line.bottom, group.line.pull / group.line.bottom) for group in order.groups]
+    starts, slopes = np.array([*lines, (1.0, 0.0)])[
+        list(order.group_numbers)
+    ].T  # the last one is of values without a bound
+    weights, low, high = compute_proportions(order.weights), 0.0, 1.0
+    ceiling = None if peak is None else order.make_ceiling(peak)
 
     def variance(part: float) -> float:
         level = float(start) + part * (float(end) - float(start))
@@ -229,27 +233,27 @@ def _search_retentions(
         retentions = np.minimum(cap, starts - slopes * level)
         if peak is not None:
             retentions[peak] = level
-        return _variance(weights, retentions)
+        return _compute_variance(weights, retentions)
 
     for _ in range(_ZOOMS):  # how far to go from the start to the end
         parts = np.linspace(low, high, _GRID + 1)[:-1]
         best = int(np.argmin([variance(part) for part in parts]))
         low, high = parts[max(best - 1, 0)], parts[best + 1] if best + 1 < _GRID else high
     step = Fraction(min(int(parts[best] * _RESOLUTION), _RESOLUTION - 1), _RESOLUTION)
-    return ladder.retentions(Candidate(start + step * (end - start), peak))
+    return order.compute_retentions(Candidate(start + step * (end - start), peak))
 
 
-def total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> float:
+def compute_total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> float:
     """The variances of the shares estimated by the inverse of the operator, summed, for one record.
 
     For n records it is n times less; it is infinite where the operator has no inverse.
     """
-    return _variance(
+    return _compute_variance(
         compute_proportions(make_whole_weights(shares)), np.array([float(retention) for retention in retentions])
     )
 
 
-def _variance(shares: Floats, retentions: Floats) -> float:
+def _compute_variance(shares: Floats, retentions: Floats) -> float:
     """The sum of W_xj² E[o_j] over x and j, less 1: W is the inverse, E[o_j] = f_j p_j + sum of f_i q_i.
 
     Products are summed rather than given to `@`, whose threads take longer to wake than the sum takes.
@@ -257,7 +261,7 @@ def _variance(shares: Floats, retentions: Floats) -> float:
     is_kept = retentions > 0
     if is_kept.sum() < len(shares) - 1:
         return math.inf  # two values that are never kept cannot be told apart
-    shown = shares * retentions + (shares * (1 - retentions)).sum() / len(shares)
+    published_shares = shares * retentions + (shares * (1 - retentions)).sum() / len(shares)
     inverses = 1 / retentions[is_kept]
     if is_kept.all():
         # Of the estimate f_x = (o_x - s) / p_x, with the background s = (sum of o_j / p_j - n) / (sum of 1 / p_j).
@@ -265,10 +269,10 @@ def _variance(shares: Floats, retentions: Floats) -> float:
         diagonal = inverses * (_sum_of_others(inverses) + 1) / total
         background = (inverses - 1) / total
         squares = diagonal**2 + background**2 * _sum_of_others(inverses**2)  # the squared length of each column of W
-        return float((shown * squares).sum()) - 1
+        return float((published_shares * squares).sum()) - 1
     # The value that is never kept shows the background alone: f_x = (o_x - o_z) / p_x for the others, and f_z the rest.
     beside, own = inverses**2 + (inverses - 1) ** 2, (inverses**2).sum() + (inverses.sum() + 1) ** 2
-    return float((shown[is_kept] * beside).sum() + shown[~is_kept].sum() * own) - 1
+    return float((published_shares[is_kept] * beside).sum() + published_shares[~is_kept].sum() * own) - 1
 
 
 def _sum_of_others(terms: Floats) -> Floats:

@@ -26,8 +26,8 @@ from sfumato.mechanisms._randomized_response.fine_grain.amplification_order impo
     BITS,
     AmplificationOrder,
     Bound,
+    BoundGroup,
     Candidate,
-    Rung,
     Share,
     compute_proportions,
     is_ceiling_demand,
@@ -36,7 +36,7 @@ from sfumato.mechanisms._randomized_response.fine_grain.amplification_order impo
 from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import (
     find_best_on_curve,
     find_best_with_peak,
-    find_turning_rung,
+    find_turning_group,
 )
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 
@@ -57,26 +57,26 @@ def compute_shadow_prices(
     The retentions are those of `solve`, perhaps rounded down. The prices are right derivatives; where several points
     are optimal, the best of their gains counts. Gains are linear between two such points, so the ends are enough.
     """
-    ladder = AmplificationOrder.of(shares, amplifications, direction)
-    lowest = find_turning_rung(ladder)
-    peaks = [find_best_with_peak(ladder, lowest), find_best_with_peak(ladder, lowest, 0)]
-    curve = [find_best_on_curve(ladder, lowest), find_best_on_curve(ladder, find_turning_rung(ladder, 0))]
+    order = AmplificationOrder.of(shares, amplifications, direction)
+    lowest = find_turning_group(order)
+    peaks = [find_best_with_peak(order, lowest), find_best_with_peak(order, lowest, 0)]
+    curve = [find_best_on_curve(order, lowest), find_best_on_curve(order, find_turning_group(order, 0))]
     # The lowest optimum comes first, then the highest ones on the curve and with a peak.
     optima = dict.fromkeys(candidate for candidate in (peaks if peaks[0] else [*curve, *peaks]) if candidate)
     if max(retentions) > next(iter(optima)).level:
         raise InternalError("prices were asked for retentions that `solve` does not find.")
-    prices = np.max([_compute_prices(_Standing.of(ladder, optimum)) for optimum in optima], axis=0)
-    return tuple((prices * ladder.others / len(shares)).tolist())
+    prices = np.max([_compute_prices(_OptimumState.of(order, optimum)) for optimum in optima], axis=0)
+    return tuple((prices * order.other_count / len(shares)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _OptimumState:
     """An optimum, and how the rungs stand there.
 
     Those before `low` are on their own lines, those from `high` on at the cap; the one between, if any, is at both.
     """
 
-    ladder: AmplificationOrder
+    order: AmplificationOrder
     optimum: Candidate
     low: int
     high: int
@@ -84,48 +84,51 @@ class _Standing:
     """The rung with retentions of 0, which would be negative at a higher level."""
 
     @classmethod
-    def of(cls, ladder: AmplificationOrder, optimum: Candidate) -> _Standing:
-        def kept(rung: Rung) -> Fraction:
-            return rung.line.at(optimum.level)
+    def of(cls, order: AmplificationOrder, optimum: Candidate) -> _OptimumState:
+        def compute_retention(group: BoundGroup) -> Fraction:
+            return group.line.evaluate(optimum.level)
 
-        cap = ladder.cap(optimum)
-        low, high = bisect_left(ladder.rungs, cap, key=kept), bisect_right(ladder.rungs, cap, key=kept)
-        least = ladder.least_other(optimum.peak)
-        zero = least if least is not None and ladder.rungs[least].line.zero == optimum.level else None
-        return cls(ladder, optimum, low, high, zero)
+        cap = order.compute_cap(optimum)
+        low, high = (
+            bisect_left(order.groups, cap, key=compute_retention),
+            bisect_right(order.groups, cap, key=compute_retention),
+        )
+        least = order.find_least_other(optimum.peak)
+        zero = least if least is not None and order.groups[least].line.zero == optimum.level else None
+        return cls(order, optimum, low, high, zero)
 
-    def rise(self, value: int, is_demand: Callable[[Fraction, int, Direction], bool] = is_own_demand) -> float:
+    def compute_rise(self, value: int, is_demand: Callable[[Fraction, int, Direction], bool] = is_own_demand) -> float:
         """How fast one of the lines of a value rises with its bound."""
-        ladder, level = self.ladder, self.optimum.level
-        bound = ladder.rungs[ladder.rung_of[value]].amplification
-        if is_demand(bound, ladder.others, ladder.direction):
-            return float((1 - level) / ladder.others)
-        return float((1 + ladder.others * level) / bound**2)
+        order, level = self.order, self.optimum.level
+        bound = order.groups[order.group_numbers[value]].amplification
+        if is_demand(bound, order.other_count, order.direction):
+            return float((1 - level) / order.other_count)
+        return float((1 + order.other_count * level) / bound**2)
 
-    def lines(self, value: int, ceilings: list[_Move], rise: float = 0.0) -> list[_Move]:
+    def list_lines(self, value: int, ceilings: list[_Move], rise: float = 0.0) -> list[_Move]:
         """The lines that meet where a value stands."""
-        rung = self.ladder.rung_of[value]
-        if rung >= self.high:
+        number = self.order.group_numbers[value]
+        if number >= self.high:
             return ceilings
-        own = (rise, -float(self.ladder.rungs[rung].line.slope))
-        return [*ceilings, own] if rung >= self.low else [own]
+        own = (rise, -float(self.order.groups[number].line.slope))
+        return [*ceilings, own] if number >= self.low else [own]
 
-    def ceiling(self, raised: int, peak: int) -> _Move:
+    def make_ceiling(self, raised: int, peak: int) -> _Move:
         """What a peak leaves to others: it rises only with the peak's own bound."""
-        rise = self.rise(peak, is_ceiling_demand) if raised == peak else 0.0
-        return rise, -float(self.ladder.ceiling(peak).slope)
+        rise = self.compute_rise(peak, is_ceiling_demand) if raised == peak else 0.0
+        return rise, -float(self.order.make_ceiling(peak).slope)
 
-    def cases(self) -> list[tuple[list[int], int | None]]:
+    def list_cases(self) -> list[tuple[list[int], int | None]]:
         """Values whose bounds, raised one at a time, may move the level; each list with a peak that it is tried with.
 
         Where no value is a peak, those at their corner may become one. If the peak is among the raised, each is its
         own.
         """
-        ladder, peak = self.ladder, self.optimum.peak
-        between = [value for rung in ladder.rungs[self.low : self.high] for value in rung.members]
-        at_zero = [] if self.zero is None else list(ladder.rungs[self.zero].members)
+        order, peak = self.order, self.optimum.peak
+        between = [value for group in order.groups[self.low : self.high] for value in group.members]
+        at_zero = [] if self.zero is None else list(order.groups[self.zero].members)
         if peak is None:
-            peaks = heapq.nlargest(2, between, key=ladder.weights.__getitem__)
+            peaks = heapq.nlargest(2, between, key=order.weights.__getitem__)
             cases = [(between, next(iter(between), None)), (at_zero, None)]
         else:
             peaks, cases = [peak], [([peak], peak)]
@@ -133,58 +136,69 @@ class _Standing:
             cases += [([value for value in values if value != top], top) for values in (between, at_zero)]
         return [case for case in cases if case[0]]
 
-    def highest_step(self, raised: int, peak: int | None) -> float:
+    def find_highest_step(self, raised: int, peak: int | None) -> float:
         """How far the level may rise until a retention is negative."""
-        ladder = self.ladder
+        order = self.order
         steps = [0.0] if self.optimum.level == 1 else []
         if self.zero is not None:
-            rung = ladder.rungs[self.zero]
-            at_zero = {value for value in (raised, peak) if value is not None and ladder.rung_of[value] == self.zero}
-            if len(rung.members) > len(at_zero):
+            group = order.groups[self.zero]
+            at_zero = {
+                value for value in (raised, peak) if value is not None and order.group_numbers[value] == self.zero
+            }
+            if len(group.members) > len(at_zero):
                 steps.append(0.0)
             if raised in at_zero - {peak}:
-                steps.append(self.rise(raised) / float(rung.line.slope))
-        if peak is not None and ladder.ceiling(peak).zero == self.optimum.level:
-            rise, slope = self.ceiling(raised, peak)
+                steps.append(self.compute_rise(raised) / float(group.line.slope))
+        if peak is not None and order.make_ceiling(peak).zero == self.optimum.level:
+            rise, slope = self.make_ceiling(raised, peak)
             steps.append(-rise / slope)
         return min(steps, default=math.inf)
 
 
-def _compute_prices(at: _Standing) -> Floats:
+def _compute_prices(state: _OptimumState) -> Floats:
     """What raising the bound of each value gains next to this optimum, before the redrawn records are counted."""
-    shares = compute_proportions(at.ladder.weights)
+    shares = compute_proportions(state.order.weights)
     prices = np.zeros(len(shares))
-    for rung in at.ladder.rungs[: at.low]:  # at an unchanged level, only the raised value gains
-        members = list(rung.members)
-        prices[members] = shares[members] * at.rise(members[0])
-    if at.optimum.peak is not None:
-        prices[at.optimum.peak] = 0.0  # it is not on its line
-    for raised, peak in at.cases():
-        prices[raised] = np.maximum(prices[raised], _gain(at, shares, raised, peak))
+    for group in state.order.groups[: state.low]:  # at an unchanged level, only the raised value gains
+        members = list(group.members)
+        prices[members] = shares[members] * state.compute_rise(members[0])
+    if state.optimum.peak is not None:
+        prices[state.optimum.peak] = 0.0  # it is not on its line
+    for raised, peak in state.list_cases():
+        prices[raised] = np.maximum(prices[raised], _compute_gain(state, shares, raised, peak))
     return prices
 
 
-def _gain(at: _Standing, shares: Floats, raised: list[int], peak: int | None) -> Floats:
+def _compute_gain(state: _OptimumState, shares: Floats, raised: list[int], peak: int | None) -> Floats:
     """The best gain of first order from moving the level, while the bound of one of the raised values rises at rate 1.
 
     The raised values have equal bounds. Next to the optimum, each value is on the lowest of the lines that meet there.
     """
-    ladder, value, weight = at.ladder, raised[0], shares[raised]
-    ceilings = [_LEVEL] if at.optimum.peak is None else []
+    order, value, weight = state.order, raised[0], shares[raised]
+    ceilings = [_LEVEL] if state.optimum.peak is None else []
     if peak is not None:
-        ceilings.append(at.ceiling(value, peak))
+        ceilings.append(state.make_ceiling(value, peak))
     # The shares of all values with the lines that they are on, as if nothing were raised and nobody were a peak ...
-    falling, between = ladder.pulls[at.low] / (ladder.total << BITS), ladder.below[at.high] - ladder.below[at.low]
-    terms: list[_Term] = [(-falling, [_LEVEL]), ((ladder.total - ladder.below[at.high]) / ladder.total, ceilings)]
+    falling, between = (
+        order.pull_sums[state.low] / (order.total << BITS),
+        order.weights_below[state.high] - order.weights_below[state.low],
+    )
+    terms: list[_Term] = [
+        (-falling, [_LEVEL]),
+        ((order.total - order.weights_below[state.high]) / order.total, ceilings),
+    ]
     if between:
-        terms.append((between / ladder.total, at.lines(ladder.rungs[at.low].members[0], ceilings)))
+        terms.append((between / order.total, state.list_lines(order.groups[state.low].members[0], ceilings)))
     # ... and then the raised value and the peak with their own.
     if value != peak:
-        terms += [(-weight, at.lines(value, ceilings)), (weight, at.lines(value, ceilings, at.rise(value)))]
+        terms += [
+            (-weight, state.list_lines(value, ceilings)),
+            (weight, state.list_lines(value, ceilings, state.compute_rise(value))),
+        ]
     if peak is not None:
         top = weight if value == peak else shares[[peak]]
-        terms += [(-top, at.lines(peak, ceilings)), (top, [_LEVEL])]
-    return _maximize_concave_sum(terms, at.highest_step(value, peak))
+        terms += [(-top, state.list_lines(peak, ceilings)), (top, [_LEVEL])]
+    return _maximize_concave_sum(terms, state.find_highest_step(value, peak))
 
 
 def _maximize_concave_sum(terms: Sequence[_Term], highest: float) -> Floats:

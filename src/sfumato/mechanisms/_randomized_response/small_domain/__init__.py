@@ -32,20 +32,24 @@ from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response import posterior_risk as belief
-from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights
+from sfumato.mechanisms._randomized_response.estimation_weights import OperatorWeights
 from sfumato.mechanisms._randomized_response.estimators import SEVERAL_CELLS
-from sfumato.mechanisms._randomized_response.guarantee_sentences import RISK, describe_sub_table, summarize_sub_tables
+from sfumato.mechanisms._randomized_response.guarantee_sentences import (
+    BOUND_RISK,
+    describe_sub_table,
+    summarize_sub_tables,
+)
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
+    compute_flat_variance,
     compute_published_likelihoods,
     estimate_shares,
-    flat_variance,
 )
 from sfumato.mechanisms._randomized_response.operators import (
     Cell,
@@ -91,7 +95,7 @@ class Options:
 
     merge: Merge = Merge.VARIANCE
     """Only reproductions set another one."""
-    min_cell: int | None = option(None, "--min-cell", "The fewest records of a cell (1000).", metavar="N", least=0)
+    min_cell: int | None = option(None, "--min-cell", "The fewest records of a cell (1000).", metavar="N", minimum=0)
     publish_shares: bool = option(False, "--publish-shares", "Publish the counts of the cells, for gls and em.")
 
     @property
@@ -110,7 +114,7 @@ class Plan:
     bound: BreachBound
     options: Options
     balance: int
-    protected: tuple[int, ...]
+    protected_places: tuple[int, ...]
     groups: tuple[Group, ...]
     """As balancing made them."""
     parts: tuple[merging.Part, ...]
@@ -118,12 +122,12 @@ class Plan:
     cells: tuple[merging.CountedCell, ...]
 
     @cached_property
-    def words(self) -> tuple[tuple[int, int], ...]:
+    def outcome_splits(self) -> tuple[tuple[int, int], ...]:
         """How the outcomes of each cell's draw are split."""
-        return tuple(split_outcomes(cell.domain_size, self._amplification(cell)) for cell in self.cells)
+        return tuple(split_outcomes(cell.domain_size, self._compute_amplification(cell)) for cell in self.cells)
 
-    def _amplification(self, each: merging.CountedCell) -> Fraction:
-        amplification = each.amplification(self.bound.posterior)
+    def _compute_amplification(self, cell: merging.CountedCell) -> Fraction:
+        amplification = cell.compute_amplification(self.bound.posterior)
         if amplification is None:
             raise InternalError("a cell has no protected value.")
         return amplification
@@ -134,22 +138,22 @@ class Plan:
         return CellLayout(tuple(cell.counts for cell in self.cells))
 
     @cached_property
-    def coins(self) -> RetentionDraws:
+    def retention_draws(self) -> RetentionDraws:
         """A coin for each cell."""
-        return RetentionDraws.of(self.words, [cell.domain_size for cell in self.cells])
+        return RetentionDraws.of(self.outcome_splits, [cell.domain_size for cell in self.cells])
 
     @cached_property
     def shares(self) -> Floats:
         """Which part of each value's records is in each cell."""
-        operator = self.published.operator
+        operator = self.design.operator
         counts = np.array([cell.counts for cell in self.cells], dtype=np.float64)
         return estimate_shares(operator, counts[operator.cells, operator.places])
 
     @cached_property
-    def published(self) -> Design:
+    def design(self) -> Design:
         """The cells without their counts, unless the holder wants them public."""
         cells = []
-        for cell, outcome_split in zip(self.cells, self.words, strict=True):
+        for cell, outcome_split in zip(self.cells, self.outcome_splits, strict=True):
             counts = tuple(cell.counts[place] for place in cell.places) if self.options.publish_shares else None
             retention = compute_retention(outcome_split, cell.domain_size)
             cells.append(PublishedCell(cell.places, retention, cell.prior or Fraction(0), counts))
@@ -173,8 +177,8 @@ class PublishedCell:
 
     def to_json(self) -> Json:
         """Write the cell down."""
-        written = {"places": list(self.places), "prior": str(self.prior), "retention": str(self.retention)}
-        return written if self.counts is None else {**written, "counts": list(self.counts)}
+        entry = {"places": list(self.places), "prior": str(self.prior), "retention": str(self.retention)}
+        return entry if self.counts is None else {**entry, "counts": list(self.counts)}
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class Design:
     @cached_property
     def operator(self) -> Operator:
         """The cells, laid out."""
-        return Operator([Cell.flat(cell.places, cell.retention) for cell in self.cells], len(self.domain))
+        return Operator([Cell.from_retention(cell.places, cell.retention) for cell in self.cells], len(self.domain))
 
     @cached_property
     def cell_shares(self) -> Floats | None:
@@ -229,7 +233,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
         parts = merging.merge_by_variance(groups, protected, spec.posterior, options.minimum)
     cells = tuple(merging.merge_groups([groups[number] for number in part], protected) for part in parts)
     draft_plan = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
-    if not all(keep for keep, _ in draft_plan.words):
+    if not all(keep for keep, _ in draft_plan.outcome_splits):
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the share of a value in its cell that nothing could ever "
             "be kept, and nothing could be counted; allow a larger posterior."
@@ -237,58 +241,58 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     return draft_plan
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Find the cell of each record by its slot, and perturb it among the values of that cell."""
     if slots is None:
         raise InternalError("small-domain needs slots.")
-    operator = plan.published.operator
-    cells = plan.layout.cells_of(codes, slots)
-    is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, cells)
-    drawn = operator.places.take(operator.first.take(cells) + swapped).astype(codes.dtype)
-    return PerturbedRecords(np.where(is_kept, codes, drawn), cells)
+    operator = plan.design.operator
+    cells = plan.layout.find_cells(codes, slots)
+    is_kept, swapped = plan.retention_draws.draw(draws.get_stream(f"{NAME}/coins"), first_row, cells)
+    redrawn_codes = operator.places.take(operator.first_entries.take(cells) + swapped).astype(codes.dtype)
+    return PerturbedRecords(np.where(is_kept, codes, redrawn_codes), cells)
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published of the plan."""
-    return plan.published
+    return plan.design
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    domain = values_from_json(written["domain"], types)
-    bound = BreachBound(written["prior"], written["posterior"])
-    cells = tuple(_read_cell(cell, len(domain), bound) for cell in written["cells"])
+    domain = values_from_json(design_json["domain"], types)
+    bound = BreachBound(design_json["prior"], design_json["posterior"])
+    cells = tuple(_read_cell(cell, len(domain), bound) for cell in design_json["cells"])
     if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
         raise ReleaseFormatError("the design's domain or cells are out of range.")
     return Design(domain, bound, cells)
 
 
-def _read_cell(written: JsonView, domain_size: int, bound: BreachBound) -> PublishedCell:
-    counts = written.get("counts")
-    read = PublishedCell(
-        tuple(index(place) for place in written["places"]),
-        parse_exact(written["retention"], "the retention of a cell"),
-        parse_exact(written["prior"], "the prior of a cell"),
+def _read_cell(cell_json: JsonView, domain_size: int, bound: BreachBound) -> PublishedCell:
+    counts = cell_json.get("counts")
+    cell = PublishedCell(
+        tuple(index(place) for place in cell_json["places"]),
+        parse_exact(cell_json["retention"], "the retention of a cell"),
+        parse_exact(cell_json["prior"], "the prior of a cell"),
         None if counts is None else tuple(index(count) for count in counts),
     )
-    places = set(read.places)
-    if len(places) != len(read.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
+    places = set(cell.places)
+    if len(places) != len(cell.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
         raise ReleaseFormatError("a cell of the design has values out of range.")
-    if not 0 < read.retention < 1 or not 0 < read.prior < bound.posterior:
+    if not 0 < cell.retention < 1 or not 0 < cell.prior < bound.posterior:
         raise ReleaseFormatError("a cell of the design has a retention or a prior out of range.")
-    if read.counts is not None and (len(read.counts) != len(places) or min(read.counts) < 1):
+    if cell.counts is not None and (len(cell.counts) != len(places) or min(cell.counts) < 1):
         raise ReleaseFormatError("a cell of the design has counts out of range.")
-    if read.amplification > BreachBound(read.prior, bound.posterior).amplification:
+    if cell.amplification > BreachBound(cell.prior, bound.posterior).amplification:
         raise ReleaseFormatError("a cell's retention is higher than its bound allows, so its promise is untrue.")
-    return read
+    return cell
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def make_encoding(design: Design, /) -> Values:
+def make_encoding(design: Design, /) -> ValueEncoding:
     """Each record shows its cell and one value of that cell."""
-    return Values(design.operator.places, design.operator.cells)
+    return ValueEncoding(design.operator.places, design.operator.cells)
 
 
 def make_weights(design: Design, /) -> WeightColumns:
@@ -307,18 +311,18 @@ def make_weights(design: Design, /) -> WeightColumns:
 
 def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count of each value, if the rows are spread over the cells as the table is."""
-    operator = plan.published.operator
+    operator = plan.design.operator
     sizes = np.array([cell.total for cell in plan.cells], dtype=np.float64)
     cell_rows = rows[operator.places] * (sizes / sizes.sum())[operator.cells]
-    base, slope = flat_variance(operator.retention, operator.swap, cell_rows, 1)
-    return operator.by_place(base + slope * plan.shares * counts[operator.places])
+    base, slope = compute_flat_variance(operator.retention, operator.swap, cell_rows, 1)
+    return operator.sum_by_place(base + slope * plan.shares * counts[operator.places])
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    operator, counts = plan.published.operator, np.array(plan.histogram.counts, dtype=np.float64)
+    operator, counts = plan.design.operator, np.array(plan.histogram.counts, dtype=np.float64)
     entry_counts = share * plan.shares * counts[operator.places]
-    return CoinWeights(operator).set_variances(entry_counts, sets, len(counts))
+    return OperatorWeights(operator).sum_set_variances(entry_counts, sets, len(counts))
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -327,14 +331,16 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Float
 def explain(plan: Plan, /) -> Json:
     """The cells with their counts, the groups that they were merged from, and the error bound of the paper."""
     cells = []
-    for cell, shown, part in zip(plan.cells, plan.published.cells, plan.parts, strict=True):
+    for cell, published_cell, part in zip(plan.cells, plan.design.cells, plan.parts, strict=True):
         counts = [cell.counts[place] for place in cell.places]
-        description = describe_sub_table(plan.histogram, cell.places, counts, shown.prior, shown.retention)
+        description = describe_sub_table(
+            plan.histogram, cell.places, counts, published_cell.prior, published_cell.retention
+        )
         cells.append({**description, "groups": [number + 1 for number in part]})
     return {
         "balance": plan.balance,
-        "error_bound": merging.error_bound(plan.cells, plan.bound.posterior),
-        "error_bound_risk": RISK,
+        "error_bound": merging.compute_error_bound(plan.cells, plan.bound.posterior),
+        "error_bound_risk": BOUND_RISK,
         "groups": describe_groups(plan.histogram, plan.groups, plan.parts),
         "cells": cells,
     }
@@ -342,7 +348,7 @@ def explain(plan: Plan, /) -> Json:
 
 def list_tables(plan: Plan, /) -> list[PlanTable]:
     """The groups, in their order, and the cells that they went to."""
-    return [make_groups_table(plan.groups, plan.parts, merging.error_bound(plan.cells, plan.bound.posterior))]
+    return [make_groups_table(plan.groups, plan.parts, merging.compute_error_bound(plan.cells, plan.bound.posterior))]
 
 
 def summarize(plan: Plan, /) -> str:
@@ -360,18 +366,18 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     notices = []
     posterior = plan.bound.posterior
     occurring = sum(map(bool, plan.histogram.counts))
-    protected = {"protected": len(plan.protected), "occurring": occurring}
-    if len(plan.protected) == 1:
-        value = plan.histogram.values[plan.protected[0]]
+    protected = {"protected": len(plan.protected_places), "occurring": occurring}
+    if len(plan.protected_places) == 1:
+        value = plan.histogram.values[plan.protected_places[0]]
         alone = f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}: it alone is protected."
         notices.append(Notice("values-unprotected", alone, numbers=protected))
-    elif len(plan.protected) < occurring:
+    elif len(plan.protected_places) < occurring:
         some = (
-            f"{len(plan.protected)} of the {occurring} values that occur are rare enough for the prior "
+            f"{len(plan.protected_places)} of the {occurring} values that occur are rare enough for the prior "
             f"{plan.bound.prior}; the others are not protected."
         )
         notices.append(Notice("values-unprotected", some, numbers=protected))
-    if plan.balance == 1 and len(plan.protected) > 1:
+    if plan.balance == 1 and len(plan.protected_places) > 1:
         lone = "one protected value is more frequent than the other protected ones together: nothing balances it."
         notices.append(Notice("nothing-balances", lone))
     elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
@@ -386,13 +392,13 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
             "are the shares of the table; subset or uniform would cover everybody else too."
         )
         notices.append(Notice("one-cell", whole))
-    tiny = [cell.total for cell in plan.cells if cell.total < USUAL_MINIMUM]
-    if tiny:
+    small_totals = [cell.total for cell in plan.cells if cell.total < USUAL_MINIMUM]
+    if small_totals:
         few = (
-            f"{len(tiny)} of {len(plan.cells)} cells have fewer than {USUAL_MINIMUM} records (the smallest "
-            f"{min(tiny)}): whoever knows the values of some of their people learns much of the rest."
+            f"{len(small_totals)} of {len(plan.cells)} cells have fewer than {USUAL_MINIMUM} records (the smallest "
+            f"{min(small_totals)}): whoever knows the values of some of their people learns much of the rest."
         )
-        notices.append(Notice("small-cells", few, numbers={"cells": len(tiny), "smallest": min(tiny)}))
+        notices.append(Notice("small-cells", few, numbers={"cells": len(small_totals), "smallest": min(small_totals)}))
     return notices
 
 
@@ -400,14 +406,14 @@ def measure_group_risk(plan: Plan, groups: Counts, /) -> Risk:
     """What knowing a public column adds: this is where the promise ends, so it can be much."""
     size = plan.histogram.domain_size
     posteriors = np.ones(size)
-    posteriors[list(plan.protected)] = float(plan.bound.posterior)
+    posteriors[list(plan.protected_places)] = float(plan.bound.posterior)
     priors = np.full(size, float(plan.bound.prior))
-    return belief.measure_risk(plan.published.operator, plan.shares, groups, priors, posteriors)
+    return belief.measure_risk(plan.design.operator, plan.shares, groups, priors, posteriors)
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
     """By the part of each value that is in the cell, and by the coin of the cell."""
-    return (plan.published.operator.likelihoods(plan.shares, np.asarray(replaced.values), replaced.cells),)
+    return (plan.design.operator.compute_likelihoods(plan.shares, np.asarray(records.values), records.cells),)
 
 
 def state_guarantee(design: Design, /) -> str:
@@ -417,13 +423,13 @@ def state_guarantee(design: Design, /) -> str:
     width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     return (
         f"Take a person with one record, and one value that at most {bound.prior} of the people of the table have. "
-        "Somebody who knows how often each value occurs in each of the "
-        f"{len(cells)} cells, and nothing about that person, comes to believe that the person has that value with a "
-        f"chance of at most {bound.posterior}, after seeing the person's cell and published value. Nothing else is "
-        "covered: whoever also looks at what the other records of the cell show, or knows the person's other columns, "
-        "or the values of other people, may come to believe more; so may whoever asks whether the value is one of "
-        f"several. Values that more people have are not protected. The cell tells that the true value is one of its "
-        f"{width} values, and the cells together tell which values nobody has."
+        f"Somebody who knows how often each value occurs in each of the {len(cells)} cells, and nothing about that "
+        f"person, comes to believe that the person has that value with a chance of at most {bound.posterior}, after "
+        "seeing the person's cell and published value. Nothing else is covered: whoever also looks at what the other "
+        "records of the cell show, or knows the person's other columns, or the values of other people, may come to "
+        "believe more; so may whoever asks whether the value is one of several. Values that more people have are not "
+        f"protected. The cell tells that the true value is one of its {width} values, and the cells together tell "
+        "which values nobody has."
     )
 
 
@@ -433,15 +439,15 @@ MECHANISM: Mechanism[BreachBound, Options, Plan, Design] = Mechanism(
     request=BreachBound,
     options=Options,
     plan=plan,
-    perturb=replace,
-    design=design,
+    perturb=perturb,
+    make_design=make_design,
     read_design=read_design,
     make_encoding=make_encoding,
     estimators=SEVERAL_CELLS,
     state_guarantee=state_guarantee,
     uses_slots=True,
     plan_rules=PlanRules(fingerprint=fingerprint_plan),
-    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
     explanation=PlanExplanation(
         explain=explain,
         summarize=summarize,
@@ -454,7 +460,7 @@ MECHANISM: Mechanism[BreachBound, Options, Plan, Design] = Mechanism(
     ),
     group_risk=GroupRisk(measure=measure_group_risk),
     comparability=Comparability(
-        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.belief_bound
     ),
     estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -23,7 +23,7 @@ Group = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Balanced:
+class BalancedGroups:
     """The groups in the order of their making; `balance` is how often the largest protected count fits in its table."""
 
     balance: int
@@ -36,21 +36,21 @@ def find_protected_places(counts: Sequence[int], prior: Fraction) -> tuple[int, 
     return tuple(place for place, count in enumerate(counts) if 0 < count * prior.denominator <= limit)
 
 
-def balance(counts: Sequence[int], protected: Sequence[int]) -> Balanced:
+def balance(counts: Sequence[int], protected: Sequence[int]) -> BalancedGroups:
     """Balance the protected records, then pour the others over the groups."""
-    hidden, others = [0] * len(counts), list(counts)
+    protected_counts, other_counts = [0] * len(counts), list(counts)
     for place in protected:
-        hidden[place], others[place] = counts[place], 0
-    if not any(hidden):
+        protected_counts[place], other_counts[place] = counts[place], 0
+    if not any(protected_counts):
         rarest = Fraction(min(filter(None, counts)), sum(counts))
         raise InfeasibleError(
             f"the rarest value of the sensitive column holds {rarest} of the records, which is above the prior, so no "
             f"value would be protected; ask for a prior of at least {rarest}."
         )
-    width = sum(hidden) // max(hidden)
-    groups = list(_generate_groups(hidden, width))
-    _pour(others, groups)
-    return Balanced(width, tuple(map(tuple, groups)))
+    width = sum(protected_counts) // max(protected_counts)
+    groups = list(_generate_groups(protected_counts, width))
+    _distribute(other_counts, groups)
+    return BalancedGroups(width, tuple(map(tuple, groups)))
 
 
 def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
@@ -65,9 +65,9 @@ def _generate_groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
         top = [heapq.heappop(rest) for _ in range(width)]
         height = _compute_height(total, [-count for count, _ in top], -rest[0][0] if rest else 0)
         if not height:
-            yield _group([(place, -count) for count, place in top + rest], len(counts))
+            yield _make_group([(place, -count) for count, place in top + rest], len(counts))
             return
-        yield _group([(place, height) for _, place in top], len(counts))
+        yield _make_group([(place, height) for _, place in top], len(counts))
         total -= width * height
         for count, place in top:
             if count + height:
@@ -86,14 +86,14 @@ def _compute_height(total: int, top: Sequence[int], following: int) -> int:
     return total // width - following
 
 
-def _group(taken: Sequence[tuple[int, int]], size: int) -> list[int]:
+def _make_group(place_counts: Sequence[tuple[int, int]], size: int) -> list[int]:
     group = [0] * size
-    for place, count in taken:
+    for place, count in place_counts:
         group[place] = count
     return group
 
 
-def _pour(counts: Sequence[int], groups: list[list[int]]) -> None:
+def _distribute(counts: Sequence[int], groups: list[list[int]]) -> None:
     """Add records to the groups in proportion to their sizes, the most frequent value first; the last takes the rest.
 
     Value after value, so that a group gets as few new values as possible.
@@ -101,13 +101,15 @@ def _pour(counts: Sequence[int], groups: list[list[int]]) -> None:
     sizes = [sum(group) for group in groups]
     amounts = [size * sum(counts) // sum(sizes) for size in sizes]
     amounts[-1] += sum(counts) - sum(amounts)
-    left = [(place, counts[place]) for place in sorted(range(len(counts)), key=lambda place: (counts[place], -place))]
+    remaining = [
+        (place, counts[place]) for place in sorted(range(len(counts)), key=lambda place: (counts[place], -place))
+    ]
     for group, amount in zip(groups, amounts, strict=True):
         lacking = amount
         while lacking:
-            place, count = left.pop()
+            place, count = remaining.pop()
             moved = min(lacking, count)
             group[place] += moved
             lacking -= moved
             if moved < count:
-                left.append((place, count - moved))
+                remaining.append((place, count - moved))

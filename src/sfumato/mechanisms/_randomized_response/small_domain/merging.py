@@ -26,7 +26,7 @@ Part = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CellShape:
     """All that the perturbation of a cell depends on; `peak` is its largest count of a protected value."""
 
     total: int
@@ -42,7 +42,7 @@ class Shape:
         """Whether there is a value to protect, and beliefs about it may rise; then there is also a second value."""
         return 0 < self.peak * posterior.denominator < posterior.numerator * self.total
 
-    def words(self, posterior: Fraction) -> tuple[int, int]:
+    def split_outcomes(self, posterior: Fraction) -> tuple[int, int]:
         """Of `keep + domain_size * swap` outcomes, `keep` keep the value, and each value of the cell owns `swap`.
 
         p / q = γ - 1 = (ρ2 - ρ1) / (ρ1 (1-ρ2)), in integers. Not positive, and of no use, where the cell is infeasible.
@@ -51,25 +51,25 @@ class Shape:
         swap = (posterior.denominator - posterior.numerator) * self.peak
         return keep, swap
 
-    def amplification(self, posterior: Fraction) -> Fraction | None:
+    def compute_amplification(self, posterior: Fraction) -> Fraction | None:
         """The factor that takes the odds of the prior to those of the posterior; None, unbounded, without a prior."""
-        keep, swap = self.words(posterior)
+        keep, swap = self.split_outcomes(posterior)
         return Fraction(keep + swap, swap) if swap else None
 
-    def retention(self, posterior: Fraction) -> Fraction:
+    def compute_retention(self, posterior: Fraction) -> Fraction:
         """The probability of the coin that keeps a value."""
-        keep, swap = self.words(posterior)
+        keep, swap = self.split_outcomes(posterior)
         if keep <= 0:
             raise InternalError(f"a cell with prior {self.prior} has no retention at the posterior {posterior}.")
         return Fraction(keep, keep + self.domain_size * swap)
 
-    def swap_probability(self, posterior: Fraction) -> Fraction:
+    def compute_swap_probability(self, posterior: Fraction) -> Fraction:
         """The probability that a record becomes one given other value of its cell."""
-        return (1 - self.retention(posterior)) / self.domain_size
+        return (1 - self.compute_retention(posterior)) / self.domain_size
 
 
 @dataclass(frozen=True, slots=True)
-class CountedCell(Shape):
+class CountedCell(CellShape):
     """A sub-table: groups that are perturbed together, inside the values that occur in them."""
 
     counts: Group
@@ -87,32 +87,32 @@ def merge_groups(groups: Sequence[Group], protected: Sequence[int]) -> CountedCe
     return CountedCell(sum(counts), sum(map(bool, counts)), peak, counts)
 
 
-def error_bound(cells: Sequence[Shape], posterior: Fraction) -> float:
+def compute_error_bound(cells: Sequence[CellShape], posterior: Fraction) -> float:
     """The paper's bound on the error of a reconstructed share, Eq. (12); infinite if a belief could not rise."""
-    return BOUND_FACTOR * sum(_bound(cell, posterior) for cell in cells) / sum(cell.total for cell in cells)
+    return BOUND_FACTOR * sum(_compute_bound(cell, posterior) for cell in cells) / sum(cell.total for cell in cells)
 
 
-def total_variance(cells: Sequence[Shape], posterior: Fraction) -> float:
+def compute_total_variance(cells: Sequence[CellShape], posterior: Fraction) -> float:
     """The variances of the reconstructed counts of all values, added up; infinite if a belief could not rise."""
-    return sum(_variance(cell, posterior) for cell in cells)
+    return sum(_compute_variance(cell, posterior) for cell in cells)
 
 
-def _bound(shape: Shape, posterior: Fraction) -> float:
+def _compute_bound(shape: CellShape, posterior: Fraction) -> float:
     """√n / p: what a cell adds to the error bound, but for a factor that all cells have in common."""
-    return math.sqrt(shape.total) * (1 + shape.domain_size * _noise(shape, posterior))
+    return math.sqrt(shape.total) * (1 + shape.domain_size * _compute_noise(shape, posterior))
 
 
-def _variance(shape: Shape, posterior: Fraction) -> float:
+def _compute_variance(shape: CellShape, posterior: Fraction) -> float:
     """n·(a(1-a) + (m-1)q(1-q)) / p² = n·(m-1)·(q/p)·(1/p + 1), as 1-a = (m-1)q."""
-    noise = _noise(shape, posterior)
+    noise = _compute_noise(shape, posterior)
     if noise == math.inf:
         return noise
     return shape.total * (shape.domain_size - 1) * noise * (2 + shape.domain_size * noise)
 
 
-def _noise(shape: Shape, posterior: Fraction) -> float:
+def _compute_noise(shape: CellShape, posterior: Fraction) -> float:
     """The ratio q/p, with 1/p = 1 + m·q/p; infinite if no belief may rise, or by less than a float can say."""
-    keep, swap = shape.words(posterior)
+    keep, swap = shape.split_outcomes(posterior)
     try:
         return swap / keep if keep > 0 else math.inf
     except OverflowError:
@@ -123,7 +123,7 @@ def merge_by_bound(
     groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], posterior: Fraction, minimum: int
 ) -> tuple[Part, ...]:
     """The runs of `order` with the least error bound; no cell below `minimum` records, but for the whole table."""
-    return _merge_cheapest(groups, order, protected, _make_price(groups, protected, posterior, minimum, _bound))
+    return _merge_cheapest(groups, order, protected, _make_price(groups, protected, posterior, minimum, _compute_bound))
 
 
 def merge_by_variance(
@@ -131,7 +131,7 @@ def merge_by_variance(
 ) -> tuple[Part, ...]:
     """The runs of the groups, as they were made, with the least variance; `minimum` as in `merge_by_bound`."""
     return _merge_cheapest(
-        groups, range(len(groups)), protected, _make_price(groups, protected, posterior, minimum, _variance)
+        groups, range(len(groups)), protected, _make_price(groups, protected, posterior, minimum, _compute_variance)
     )
 
 
@@ -140,8 +140,8 @@ def _make_price(
     protected: Sequence[int],
     posterior: Fraction,
     minimum: int,
-    cost: Callable[[Shape, Fraction], float],
-) -> Callable[[Shape], float]:
+    cost: Callable[[CellShape, Fraction], float],
+) -> Callable[[CellShape], float]:
     """The cost of a cell, infinite if it is not allowed; refuses a table that is not even allowed as one cell."""
     whole = merge_groups(groups, protected)
     if not whole.peak:
@@ -156,14 +156,14 @@ def _make_price(
             f"so nobody may learn anything; allow a posterior above {whole.prior}, or ask for a prior below it."
         )
 
-    def price(shape: Shape) -> float:
+    def price(shape: CellShape) -> float:
         return cost(shape, posterior) if shape.total >= minimum and shape.is_feasible(posterior) else math.inf
 
     return price
 
 
 def _merge_cheapest(
-    groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], price: Callable[[Shape], float]
+    groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], price: Callable[[CellShape], float]
 ) -> tuple[Part, ...]:
     """The cheapest runs by dynamic programming, Eq. (14).
 
@@ -172,12 +172,12 @@ def _merge_cheapest(
     """
     # The places that occur, each with its count: most groups hold few of them.
     records = [[(place, count) for place, count in enumerate(groups[number]) if count] for number in order]
-    hidden = frozenset(protected)
+    protected_set = frozenset(protected)
     best = [(0.0, 0)] + [(math.inf, 0)] * len(order)
     for start in range(len(order)):
         cost, _ = best[start]
         if cost < math.inf:
-            for end, shape in enumerate(_generate_unions(records[start:], hidden), start + 1):
+            for end, shape in enumerate(_generate_unions(records[start:], protected_set), start + 1):
                 best[end] = min(best[end], (cost + price(shape), start))
     runs: list[Part] = []
     end = len(order)
@@ -188,7 +188,7 @@ def _merge_cheapest(
     return tuple(reversed(runs))
 
 
-def _generate_unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) -> Iterator[Shape]:
+def _generate_unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) -> Iterator[CellShape]:
     """The shapes of the first group, of the first two, of the first three, and so on."""
     counts: dict[int, int] = defaultdict(int)
     total = peak = 0
@@ -198,4 +198,4 @@ def _generate_unions(groups: Sequence[list[tuple[int, int]]], protected: frozens
             total += count
             if place in protected:
                 peak = max(peak, counts[place])
-        yield Shape(total, len(counts), peak)
+        yield CellShape(total, len(counts), peak)

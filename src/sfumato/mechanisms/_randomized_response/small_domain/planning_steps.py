@@ -8,12 +8,12 @@ from sfumato._core.cell_values import to_json
 from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_count, format_percent
 from sfumato._request.histogram import Histogram
-from sfumato.mechanisms._randomized_response.guarantee_sentences import RISK
+from sfumato.mechanisms._randomized_response.guarantee_sentences import BOUND_RISK
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 from sfumato.mechanisms._randomized_response.small_domain.merging import Part
 from sfumato.mechanisms.capabilities import PlanTable
 
-SHOWN = 20
+SHOWN_GROUPS = 20
 """Groups that people look at; JSON has them all."""
 
 
@@ -35,15 +35,15 @@ def make_groups_table(groups: Sequence[Group], parts: Sequence[Part], bound: flo
     title = (
         f"{format_count(len(groups), 'group')} that balancing made, in the order in which neighbours were merged "
         f"into cells. The paper's bound on the error of a share is {bound:.3g}; it holds with a chance of "
-        f"{format_percent(1 - RISK)} (its delta is {RISK}):"
+        f"{format_percent(1 - BOUND_RISK)} (its delta is {BOUND_RISK}):"
     )
     lines = [
         (str(number + 1), *_format_group(groups[number]), str(cell + 1))
         for cell, part in enumerate(parts)
         for number in part
     ]
-    more = [(f"... {len(lines) - SHOWN} more", "", "", "", "")] if len(lines) > SHOWN else []
-    return PlanTable(title, ("group", "values", "records", "of each value", "cell"), lines[:SHOWN] + more)
+    more = [(f"... {len(lines) - SHOWN_GROUPS} more", "", "", "", "")] if len(lines) > SHOWN_GROUPS else []
+    return PlanTable(title, ("group", "values", "records", "of each value", "cell"), lines[:SHOWN_GROUPS] + more)
 
 
 def _format_group(group: Group) -> tuple[str, str, str]:

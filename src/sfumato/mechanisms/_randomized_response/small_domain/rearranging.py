@@ -15,20 +15,20 @@ from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
     """The numbers of the groups, in an order in which neighbours tend to share values."""
     places = [frozenset(place for place, count in enumerate(group) if count) for group in groups]
-    shared = [
+    adjacency = [
         [number for number, others in enumerate(places) if number != own and not others.isdisjoint(places[own])]
         for own in range(len(groups))
     ]
     # Those with few neighbours of their own come first.
-    neighbours = [sorted(numbers, key=lambda number: (len(shared[number]), number)) for numbers in shared]
+    neighbours = [sorted(numbers, key=lambda number: (len(adjacency[number]), number)) for numbers in adjacency]
     order: list[int] = []
-    placed: set[int] = set()
-    for start in sorted(range(len(groups)), key=lambda number: (len(shared[number]), -number)):
-        walk = [] if start in placed else [start]
-        placed.update(walk)
+    visited: set[int] = set()
+    for start in sorted(range(len(groups)), key=lambda number: (len(adjacency[number]), -number)):
+        walk = [] if start in visited else [start]
+        visited.update(walk)
         for number in walk:  # breadth first: it grows while it is walked
-            new_neighbours = [neighbour for neighbour in neighbours[number] if neighbour not in placed]
-            placed.update(new_neighbours)
+            new_neighbours = [neighbour for neighbour in neighbours[number] if neighbour not in visited]
+            visited.update(new_neighbours)
             walk += new_neighbours
         order += walk
     return tuple(reversed(order))

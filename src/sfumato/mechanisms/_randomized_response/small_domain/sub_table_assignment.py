@@ -20,10 +20,10 @@ class CellLayout:
     def __init__(self, groups: Sequence[Group]) -> None:
         by_value = np.array(groups, dtype=np.int64).T
         self.runs = Runs(by_value.ravel())
-        self.run_cells: Codes = (self.runs.given % len(groups)).astype(np.min_scalar_type(len(groups)))
+        self.run_cells: Codes = (self.runs.run_numbers % len(groups)).astype(np.min_scalar_type(len(groups)))
         self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
 
-    def cells_of(self, codes: Codes, slots: UInts) -> Codes:
+    def find_cells(self, codes: Codes, slots: UInts) -> Codes:
         """The cell of each record."""
         positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
         return self.run_cells.take(self.runs.find(positions))

@@ -28,7 +28,7 @@ from sfumato._core.arrays import Codes, Floats, Indices, UInts
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.level_records import LeveledSets
+from sfumato._records.level_records import LevelSetEncoding
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.hierarchy import Hierarchy
@@ -65,7 +65,7 @@ from sfumato.mechanisms.capabilities import (
     ReleaseErrorPrediction,
     WeightColumns,
 )
-from sfumato.mechanisms.estimator import Method, Moments, Twin
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments
 from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 
 NAME = "levels"
@@ -73,7 +73,7 @@ NAME = "levels"
 MOST_BITS = 1 << 24
 """As many rows are drawn at once as have this many bits."""
 
-COMPARED = (Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))
+COMPARED_SHARES = (Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))
 """Shares of the levels above the values, whose errors are told beside those of a plan."""
 
 
@@ -99,12 +99,12 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
             "records are drawn at several levels of a hierarchy, and the values have no groups; declare them with "
             "--hierarchy COL=FILE."
         )
-    requested_shares = options.shares(hierarchy)
-    importance = {} if requested_shares is not None else options.important(hierarchy)
+    requested_shares = options.list_shares(hierarchy)
+    importance = {} if requested_shares is not None else options.list_importance(hierarchy)
     numbers = list(importance if requested_shares is None else requested_shares)
-    groups = [hierarchy.places(number) for number in numbers]
+    groups = [hierarchy.list_group_places(number) for number in numbers]
     _check_levels(hierarchy, numbers, groups)
-    selections = tuple(SubsetSelection.best(max(places) + 1, spec) for places in groups)
+    selections = tuple(SubsetSelection.from_bound(max(places) + 1, spec) for places in groups)
     level_variances = compute_level_variances(build_tiers(groups), selections)
     shares = (
         find_best_shares(list(importance.values()), level_variances)
@@ -115,7 +115,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
         raise SpecError("the shares of the levels have too many digits to be drawn exactly; round them.")
     names = [hierarchy.levels[number] for number in numbers]
     levels = itertools.starmap(
-        Level, zip(names, shares, groups, (selection.published for selection in selections), strict=True)
+        Level, zip(names, shares, groups, (selection.lowest_terms for selection in selections), strict=True)
     )
     design = Design(
         histogram.values, tuple(levels), tuple(map(tuple, compute_contrast_weights(shares, level_variances))), spec
@@ -153,31 +153,31 @@ def _count_outcomes(shares: Sequence[Fraction]) -> int:
 # ------------------------------------------------------------------------------------------------------------- sampling
 
 
-def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
     """Draw a level for each record, and a set of its groups; as bits of their values, with the number of the level."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     shares = [level.share for level in plan.design.levels]
     outcome_count = _count_outcomes(shares)
     ends = np.array([int(share * outcome_count) for share in itertools.accumulate(shares)], dtype=np.uint64)
-    drawn = draws.stream(f"{NAME}/level").integers(first_row, len(codes), outcome_count)
-    numbers = np.searchsorted(ends, drawn, side="right").astype(np.uint8)
+    outcomes = draws.get_stream(f"{NAME}/level").draw_integers(first_row, len(codes), outcome_count)
+    numbers = np.searchsorted(ends, outcomes, side="right").astype(np.uint8)
     bits = np.zeros((len(codes), -(-size // 8)), dtype=np.uint8)
     for start in range(0, len(codes), step):
-        mine = slice(start, start + step)
-        chosen = [
-            selection.drawn(tier.places[codes[mine]], draws, f"{NAME}/{number}", first_row + start)
+        block = slice(start, start + step)
+        level_sets = [
+            selection.draw_members(tier.places[codes[block]], draws, f"{NAME}/{number}", first_row + start)
             for number, (tier, selection) in enumerate(zip(plan.design.tiers[:-1], plan.selections, strict=True))
         ]
-        own_sets = chosen[0]  # the groups of the first level are the values
+        own_sets = level_sets[0]  # the groups of the first level are the values
         for number, tier in enumerate(plan.design.tiers[1:-1], 1):
-            rows = np.flatnonzero(numbers[mine] == number)
-            own_sets[rows] = chosen[number][rows].take(tier.places, axis=1)
-        bits[mine] = np.packbits(own_sets, axis=1)
+            rows = np.flatnonzero(numbers[block] == number)
+            own_sets[rows] = level_sets[number][rows].take(tier.places, axis=1)
+        bits[block] = np.packbits(own_sets, axis=1)
     return PerturbedRecords(bits, numbers)
 
 
-def design(plan: Plan, /) -> Design:
+def make_design(plan: Plan, /) -> Design:
     """What is published: nothing in it depends on the counts."""
     return plan.design
 
@@ -185,9 +185,9 @@ def design(plan: Plan, /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def make_encoding(design: Design, /) -> LeveledSets:
+def make_encoding(design: Design, /) -> LevelSetEncoding:
     """Each record shows its level and a set of values."""
-    return LeveledSets(
+    return LevelSetEncoding(
         len(design.domain),
         False,
         tuple(level.name for level in design.levels),
@@ -201,7 +201,7 @@ def make_weights(design: Design, /) -> WeightColumns | None:
     return make_sibling_weights(design.weighing, [level.name for level in design.levels])
 
 
-def _estimate_least_squares(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+def _estimate_least_squares(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
     """Add the weights of all records up.
 
     The variance of a record depends on how near of kin its value is to those that are wanted. All that are of other
@@ -209,17 +209,17 @@ def _estimate_least_squares(design: Design, tally: Tally, wanted: Sequence[Indic
     """
     rows = tally.rows.astype(np.float64)
     nothing, top, estimates = np.zeros(len(rows)), design.tiers[-2].places, []
-    for places in wanted:
+    for places in value_sets:
         if len(places) in (0, len(design.domain)):
             estimates.append(Moments.exact(rows if len(places) else nothing))
             continue
         theta = np.isin(np.arange(len(design.domain)), places).astype(np.float64)
-        is_kin, spread = np.isin(top, top[places]), design.weighing.spread(theta)
+        is_kin, spread = np.isin(top, top[places]), design.weighing.compute_variances(theta)
         is_other = theta == 0 if is_kin.all() else ~is_kin
         inside, outside = float(spread[theta == 1].mean()), float(spread[is_other].mean())
         slope = inside - outside
         rest = np.where(is_kin, spread - outside - slope * theta, 0.0)
-        value, further = (tally.counts @ design.weighing.weights(scores).shown for scores in (theta, rest))
+        value, further = (tally.counts @ design.weighing.weigh_values(scores).entry_weights for scores in (theta, rest))
         base = rows * outside + np.clip(further, rows * rest.min(), rows * rest.max())
         # Whatever the others are, no record has less: at the estimate itself the variance is at least this.
         base = np.maximum(base, rows * float(spread.min()) - slope * np.clip(value, 0.0, rows))
@@ -227,16 +227,16 @@ def _estimate_least_squares(design: Design, tally: Tally, wanted: Sequence[Indic
     return estimates
 
 
-def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """The levels: their groups, their sets, their shares, and how much say each has."""
     weighing = design.weighing
     numbers = {
         "groups": np.concatenate([tier.places for tier in weighing.tiers[:-1]]),
         "sets": [asdict(set_weights) for set_weights in weighing.sets],
         "shares": weighing.shares,
-        "says": weighing.says,
+        "says": weighing.contrast_weights,
     }
-    return Twin(Path(__file__).with_name("counting.js"), numbers)
+    return BrowserEstimator(Path(__file__).with_name("counting.js"), numbers)
 
 
 METHODS: Mapping[str, Method[Design]] = {
@@ -250,11 +250,11 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
-def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
     """By the sets of all levels, if the values are equally frequent."""
     size, own, other = len(design.domain), np.zeros(len(design.domain)), np.zeros(len(design.domain))
     for first, alike in group_by_kind(design.tiers, 0):
-        spread = design.weighing.spread((design.tiers[0].places == first).astype(np.float64))
+        spread = design.weighing.compute_variances((design.tiers[0].places == first).astype(np.float64))
         own[alike], other[alike] = spread[first], (spread.sum() - spread[first]) / (size - 1)
     return own, other
 
@@ -264,7 +264,7 @@ def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     tiers, value_counts = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
     inside, outside = np.zeros(len(value_counts)), np.zeros(len(value_counts))
     for first, alike in group_by_kind(tiers, 0):
-        spread = plan.design.weighing.spread((tiers[0].places == first).astype(np.float64))
+        spread = plan.design.weighing.compute_variances((tiers[0].places == first).astype(np.float64))
         inside[alike] = spread[first]
         for below, tier in itertools.pairwise(tiers):  # all that are as near of kin vary alike
             is_kin = (tier.places == tier.places[first]) & (below.places != below.places[first])
@@ -277,7 +277,7 @@ def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return np.asarray(counts * inside + (rows - counts) * outside / np.where(others > 0, others, 1.0))
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     return compute_set_variances(plan.design.weighing, plan.histogram.counts, share, sets)
 
@@ -294,8 +294,8 @@ def explain(plan: Plan, /) -> Json:
                 "share": format_ratio(level.share),
                 "groups": level.selection.size,
                 "subset_size": level.selection.members,
-                "hold_probability": format_ratio(level.selection.hold),
-                "other_probability": format_ratio(level.selection.other),
+                "hold_probability": format_ratio(level.selection.hold_probability),
+                "other_probability": format_ratio(level.selection.other_probability),
                 "amplification": format_ratio(level.selection.amplification),
             }
             for level in plan.design.levels
@@ -310,11 +310,11 @@ def explain(plan: Plan, /) -> Json:
 def _compute_relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
     """For shares above the values, also that of the plan: of each level the error, divided by subset selection's."""
     design, level_variances = plan.design, compute_level_variances(plan.design.tiers, plan.selections)
-    plain = _compute_errors(_reweigh_levels(design, Fraction(0), level_variances))
+    subset_errors = _compute_errors(_reweigh_levels(design, Fraction(0), level_variances))
     errors_by_share = {}
-    for above in sorted({*COMPARED, 1 - design.levels[0].share}):
+    for above in sorted({*COMPARED_SHARES, 1 - design.levels[0].share}):
         errors = zip(
-            design.levels, _compute_errors(_reweigh_levels(design, above, level_variances)), plain, strict=True
+            design.levels, _compute_errors(_reweigh_levels(design, above, level_variances)), subset_errors, strict=True
         )
         errors_by_share[above] = {level.name: error / beside for level, error, beside in errors}
     return errors_by_share
@@ -328,7 +328,7 @@ def _reweigh_levels(design: Design, above: Fraction, level_variances: Variances)
     return dataclass_replace(
         design.weighing,
         shares=[float(share) for share in shares],
-        says=[[float(say) for say in line] for line in lines],
+        contrast_weights=[[float(say) for say in line] for line in lines],
     )
 
 
@@ -339,9 +339,9 @@ def _compute_errors(weighing: LevelWeights) -> list[float]:
         variance = 0.0
         for first, alike in group_by_kind(weighing.tiers, number):
             is_wanted = tier.places == first
-            spread = weighing.spread(is_wanted.astype(np.float64))
+            spread = weighing.compute_variances(is_wanted.astype(np.float64))
             variance += len(alike) * float(spread[~is_wanted].mean())
-        errors.append(math.sqrt(variance / tier.groups))
+        errors.append(math.sqrt(variance / tier.group_count))
     return errors
 
 
@@ -375,20 +375,22 @@ def summarize(plan: Plan, /) -> str:
     )
 
 
-def compute_likelihoods(plan: Plan, replaced: PerturbedRecords, /) -> tuple[Floats]:
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
     """A set is likelier from a value that it holds, by the amplification of its level; the level tells nothing."""
-    bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=plan.histogram.domain_size)
-    factors = np.array([float(selection.amplification) for selection in plan.selections])[np.asarray(replaced.cells)]
+    bits = np.unpackbits(np.asarray(records.values), axis=1, count=plan.histogram.domain_size)
+    factors = np.array([float(selection.amplification) for selection in plan.selections])[np.asarray(records.cells)]
     return (np.where(bits, factors[:, np.newaxis], 1.0),)
 
 
-def compute_published_likelihoods(design: Design, read: Codes, true_codes: Codes, rows: Indices, /) -> tuple[Floats]:
+def compute_published_likelihoods(
+    design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
+) -> tuple[Floats]:
     """The same from the design and from rows of zeros and ones for the groups of all levels, whatever anybody holds."""
     chances = np.ones((len(rows), len(design.domain)))
     for level, (start, places, first) in zip(design.levels, make_encoding(design).layout, strict=True):
-        is_mine = read[rows, start + len(first)] == 1
+        is_mine = published_records[rows, start + len(first)] == 1
         factor = float(level.selection.amplification)
-        chances[is_mine] = np.where(read[rows[is_mine]][:, start + places], factor, 1.0)
+        chances[is_mine] = np.where(published_records[rows[is_mine]][:, start + places], factor, 1.0)
     return (chances,)
 
 
@@ -396,8 +398,9 @@ def state_guarantee(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     sentence = "; ".join(
         f"{float(level.share):.4g} of them at the level {level.name!r}, as a set of {level.selection.members} of its "
-        f"{level.selection.size} groups, which holds the true one with probability {float(level.selection.hold):.4g} "
-        f"and any given other one with probability {float(level.selection.other):.4g}"
+        f"{level.selection.size} groups, which holds the true one with probability "
+        f"{float(level.selection.hold_probability):.4g} and any given other one with probability "
+        f"{float(level.selection.other_probability):.4g}"
         for level in design.levels
     )
     return (
@@ -406,8 +409,8 @@ def state_guarantee(design: Design, /) -> str:
     )
 
 
-def _is_asked(options: Options) -> bool:
-    return options.is_given
+def _has_level_settings(options: Options) -> bool:
+    return options.has_level_settings
 
 
 MECHANISM = Mechanism(
@@ -416,22 +419,22 @@ MECHANISM = Mechanism(
     request=BreachBound,
     options=Options,
     plan=plan,
-    perturb=replace,
-    design=design,
+    perturb=perturb,
+    make_design=make_design,
     read_design=read_design,
     make_encoding=make_encoding,
     estimators=METHODS,
     state_guarantee=state_guarantee,
     covers_predicates=True,
-    plan_rules=PlanRules(is_implied_by=_is_asked),
-    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=set_variances),
-    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    plan_rules=PlanRules(is_implied_by=_has_level_settings),
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=predict_record_variances),
     explanation=PlanExplanation(explain=explain, summarize=summarize, list_tables=list_tables),
     attack_model=AttackModel(
         compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
     ),
     comparability=Comparability(
-        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.belief_bound
     ),
     estimation_weights=EstimationWeights(make_weights=make_weights),
 )

@@ -33,11 +33,11 @@ class Options:
             raise SpecError("no level has any importance; give one of them a number above 0.")
 
     @property
-    def is_given(self) -> bool:
+    def has_level_settings(self) -> bool:
         """Whether something was said of the levels."""
         return self.levels is not None or self.importance is not None
 
-    def shares(self, hierarchy: Hierarchy) -> dict[int, Fraction] | None:
+    def list_shares(self, hierarchy: Hierarchy) -> dict[int, Fraction] | None:
         """The share of each level that has one, by its number; None where they follow from the importance."""
         if self.levels is not None and self.importance is not None:
             raise SpecError("shares of the levels and their importance were given; give one of --levels, --importance.")
@@ -54,21 +54,21 @@ class Options:
             )
         return requested_shares
 
-    def important(self, hierarchy: Hierarchy) -> dict[int, Fraction]:
+    def list_importance(self, hierarchy: Hierarchy) -> dict[int, Fraction]:
         """The importance of each level that has some, by its number; the values themselves always have records."""
         return {0: Fraction(0), **_parse_by_number(hierarchy, self.importance or "", "--importance")}
 
 
 def _find_informative_levels(hierarchy: Hierarchy) -> list[int]:
     """The levels above the first that have several groups, and not those of the level below."""
-    counts = [len(hierarchy.groups(number)) for number in range(len(hierarchy.levels))]
+    counts = [len(hierarchy.list_groups(number)) for number in range(len(hierarchy.levels))]
     return [number for number in range(1, len(counts)) if 1 < counts[number] < counts[number - 1]]
 
 
 def _parse_by_number(hierarchy: Hierarchy, text: str, flag: str) -> dict[int, Fraction]:
     """Numbers above 0 by the number of their level, the finest first."""
     try:
-        numbers = {hierarchy.number(name): number for name, number in _parse_numbers(text, flag).items()}
+        numbers = {hierarchy.find_level(name): number for name, number in _parse_numbers(text, flag).items()}
     except SchemaError as error:
         raise SpecError(f"{flag}: {error}") from error
     return {level: numbers[level] for level in sorted(numbers) if numbers[level]}

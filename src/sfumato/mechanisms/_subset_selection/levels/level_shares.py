@@ -22,9 +22,9 @@ import numpy as np
 from sfumato._core.arrays import Counts, Floats, Indices
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 
-FINEST_SHARE = 100
+SHARE_STEPS = 100
 """Shares that are computed are hundredths, and none is below one."""
-FINEST_SAY = 10_000
+WEIGHT_STEPS = 10_000
 LARGEST_DENOMINATOR = 10**9
 """Variances that decide nothing but shares and says are rounded to such fractions, so that sums of them stay short."""
 
@@ -41,7 +41,7 @@ class Tier:
         return np.bincount(self.places)
 
     @property
-    def groups(self) -> int:
+    def group_count(self) -> int:
         """How many groups there are."""
         return len(self.sizes)
 
@@ -56,15 +56,15 @@ class Tier:
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
-    def first(self) -> Indices:
+    def first_values(self) -> Indices:
         """The first value of each group."""
         return self.order[self.starts]
 
-    def held(self, level: Tier) -> Counts:
+    def count_groups(self, level: Tier) -> Counts:
         """How many groups of a lower level each group holds."""
-        return np.bincount(self.places[level.first], minlength=self.groups)
+        return np.bincount(self.places[level.first_values], minlength=self.group_count)
 
-    def means(self, theta: Floats) -> Floats:
+    def compute_means(self, theta: Floats) -> Floats:
         """For each value, the mean of theta over its group; theta may be several, in its last axis."""
         sums = np.add.reduceat(theta[..., self.order], self.starts, axis=-1)
         return np.asarray((sums / self.sizes)[..., self.places])
@@ -77,9 +77,9 @@ def build_tiers(groups: Sequence[Sequence[int]]) -> tuple[Tier, ...]:
 
 def group_by_kind(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
     """The groups of a tier by the sizes of all that is above them: the first of each kind, and all that are alike."""
-    first = tiers[number].first
+    first = tiers[number].first_values
     sizes = [
-        above.held(level)[above.places[first]]
+        above.count_groups(level)[above.places[first]]
         for at, above in enumerate(tiers)
         if at >= number
         for level in tiers[: at + 1]
@@ -102,27 +102,29 @@ def compute_level_variances(tiers: Sequence[Tier], selections: Sequence[SubsetSe
     count = len(selections)
     level_variances: Variances = [[[Fraction(0)] * count for _ in range(count)] for _ in range(count)]
     for at, (tier, above) in enumerate(itertools.pairwise(tiers)):
-        parents = above.places[tier.first].tolist()
+        parents = above.places[tier.first_values].tolist()
         parts = [Fraction(int(size), int(above.sizes[up])) for size, up in zip(tier.sizes, parents, strict=True)]
         shares = [_sum_squared_parts(tiers[lower], tier) for lower in range(at + 1)]
-        for level, drawn in enumerate(selections[: at + 1]):
-            scale = Fraction(drawn.members * (drawn.size - drawn.members), drawn.size * (drawn.size - 1))
-            scale /= (drawn.hold - drawn.other) ** 2
-            group_counts, beside = tier.held(tiers[level]).tolist(), above.held(tiers[level]).tolist()
+        for level, selection in enumerate(selections[: at + 1]):
+            scale = Fraction(
+                selection.members * (selection.size - selection.members), selection.size * (selection.size - 1)
+            )
+            scale /= (selection.hold_probability - selection.other_probability) ** 2
+            group_counts, beside = tier.count_groups(tiers[level]).tolist(), above.count_groups(tiers[level]).tolist()
             spreads = []
             for part, inside, around in zip(parts, group_counts, (beside[up] for up in parents), strict=True):
                 squares = inside * (1 - part) ** 2 + (around - inside) * part**2
-                spreads.append(squares - (inside - part * around) ** 2 / drawn.size)
+                spreads.append(squares - (inside - part * around) ** 2 / selection.size)
             for lower, divided in enumerate(shares):
                 total = sum(spread * share for spread, share in zip(spreads, divided, strict=True))
-                mean = scale * total / tiers[lower].groups
+                mean = scale * total / tiers[lower].group_count
                 level_variances[lower][at][level] = mean.limit_denominator(LARGEST_DENOMINATOR)
     return level_variances
 
 
 def _sum_squared_parts(lower: Tier, tier: Tier) -> list[Fraction]:
     """For each group of a tier, the sum of the squares of the parts that its groups of a lower tier are of it."""
-    squares = np.bincount(tier.places[lower.first], weights=lower.sizes**2).astype(np.int64)
+    squares = np.bincount(tier.places[lower.first_values], weights=lower.sizes**2).astype(np.int64)
     return [Fraction(square, size**2) for square, size in zip(squares.tolist(), tier.sizes.tolist(), strict=True)]
 
 
@@ -137,7 +139,9 @@ def compute_contrast_weights(shares: Sequence[Fraction], level_variances: Varian
     for tier in range(len(shares)):
         precise = [shares[level] / level_variances[tier][tier][level] for level in range(tier + 1)]
         # Rounded down, so that what is left for the first level is never below nothing.
-        rounded = [Fraction(math.floor(precision / sum(precise) * FINEST_SAY), FINEST_SAY) for precision in precise[1:]]
+        rounded = [
+            Fraction(math.floor(precision / sum(precise) * WEIGHT_STEPS), WEIGHT_STEPS) for precision in precise[1:]
+        ]
         weights.append([1 - sum(rounded, Fraction(0)), *rounded])
     return weights
 
@@ -150,7 +154,7 @@ def find_best_shares(importance: Sequence[Fraction], level_variances: Variances)
     count = len(importance)
 
     def error(parts: Sequence[int]) -> Fraction:
-        shares = [Fraction(part, FINEST_SHARE) for part in parts]
+        shares = [Fraction(part, SHARE_STEPS) for part in parts]
         total = Fraction(0)
         for contrast in range(count):
             precise = [shares[level] / level_variances[contrast][contrast][level] for level in range(contrast + 1)]
@@ -159,7 +163,7 @@ def find_best_shares(importance: Sequence[Fraction], level_variances: Variances)
                 total += importance[tier] * factor**2 / shares[level] * level_variances[tier][contrast][level]
         return total
 
-    best = [FINEST_SHARE // count + (level < FINEST_SHARE % count) for level in range(count)]
+    best = [SHARE_STEPS // count + (level < SHARE_STEPS % count) for level in range(count)]
     least, is_moving = error(best), True
     while is_moving:
         is_moving = False
@@ -170,4 +174,4 @@ def find_best_shares(importance: Sequence[Fraction], level_variances: Variances)
                 if moved_error >= least:
                     break
                 best, least, is_moving = moved, moved_error, True
-    return [Fraction(part, FINEST_SHARE) for part in best]
+    return [Fraction(part, SHARE_STEPS) for part in best]

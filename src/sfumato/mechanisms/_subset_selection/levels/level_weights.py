@@ -37,52 +37,52 @@ class LevelWeights(Weighing):
     sets: Sequence[SetWeights]
     """The sets of each level."""
     shares: Sequence[float]
-    says: Sequence[Sequence[float]]
+    contrast_weights: Sequence[Sequence[float]]
 
-    def entries(self, theta: Floats) -> Floats:
+    def expand_to_entries(self, theta: Floats) -> Floats:
         """Every place is an entry."""
         return theta
 
-    def factor(self, tier: int, level: int) -> float:
+    def compute_factor(self, tier: int, level: int) -> float:
         """How often what a record of a level tells of a tier is counted; never, if no record is of that level."""
-        return self.says[tier][level] / self.shares[level] if self.shares[level] else 0.0
+        return self.contrast_weights[tier][level] / self.shares[level] if self.shares[level] else 0.0
 
-    def scores(self, theta: Floats) -> list[Floats]:
+    def compute_scores(self, theta: Floats) -> list[Floats]:
         """For each level the s of its groups, with nothing taken away at the last tier: where theta is 0, so is it."""
-        means = [tier.means(theta) for tier in self.tiers[:-1]]
+        means = [tier.compute_means(theta) for tier in self.tiers[:-1]]
         level_scores = []
         for level, groups in enumerate(self.tiers[:-1]):
             score = np.zeros_like(means[0])
             for tier in range(level, len(means)):
                 above = means[tier + 1] if tier + 1 < len(means) else 0.0
-                score = score + self.factor(tier, level) * (means[tier] - above)
-            level_scores.append(score[..., groups.first])
+                score = score + self.compute_factor(tier, level) * (means[tier] - above)
+            level_scores.append(score[..., groups.first_values])
         return level_scores
 
-    def unbiased(self, scores: Floats) -> Weights:
+    def weigh_scores(self, scores: Floats) -> Weights:
         """A set adds (the sum of s in it - b times that of all) / (a - b); and what the last tier took away comes back.
 
         The whole is 1 for a theta of ones, whatever the level.
         """
-        middle, shown = scores.mean(axis=-1), []
-        for level, (score, sets) in enumerate(zip(self.scores(scores), self.sets, strict=True)):
+        middle, entry_weights = scores.mean(axis=-1), []
+        for level, (score, sets) in enumerate(zip(self.compute_scores(scores), self.sets, strict=True)):
             gain = sets.hold - sets.other
-            always = middle * (1 - self.factor(-1, level))
-            always = always - sets.other * score.sum(axis=-1) / gain
-            shown += [score / gain, always[..., np.newaxis]]
-        return Weights(np.concatenate(shown, axis=-1), np.zeros_like(middle))
+            constant = middle * (1 - self.compute_factor(-1, level))
+            constant = constant - sets.other * score.sum(axis=-1) / gain
+            entry_weights += [score / gain, constant[..., np.newaxis]]
+        return Weights(np.concatenate(entry_weights, axis=-1), np.zeros_like(middle))
 
-    def spread(self, theta: Floats) -> Floats:
+    def compute_variances(self, theta: Floats) -> Floats:
         """By level, the variance of what the set adds, and how far its mean is from the theta of the true value."""
         centred = theta - theta.mean(axis=-1, keepdims=True)
         variances = np.zeros_like(centred)
-        for level, (score, sets) in enumerate(zip(self.scores(centred), self.sets, strict=True)):
+        for level, (score, sets) in enumerate(zip(self.compute_scores(centred), self.sets, strict=True)):
             places = self.tiers[level].places
             off = score[..., places] - centred
-            variances = variances + self.shares[level] * (sets.spread(score)[..., places] + off**2)
+            variances = variances + self.shares[level] * (sets.compute_variances(score)[..., places] + off**2)
         return np.asarray(variances)
 
-    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+    def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
         """The least and the largest score of all."""
         nothing = np.zeros((*scores.shape[:-1], sum(level_sets.size + 1 for level_sets in self.sets)))
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
@@ -99,7 +99,7 @@ def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Weight
     if size**2 * len(names) * (len(names) - 1) > MOST_BITS:
         return None
     by_kind = [
-        (first, alike, weighing.weights((np.arange(size) == first).astype(np.float64)).shown)
+        (first, alike, weighing.weigh_values((np.arange(size) == first).astype(np.float64)).entry_weights)
         for first, alike in group_by_kind(tiers, 0)
     ]
     endings = ["", *(f"_{degree}" for degree in range(2, len(names)))]
@@ -108,20 +108,20 @@ def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Weight
     marks = {f"siblings{ending}": np.zeros((len(names), size, -(-size // 8)), dtype=np.uint8) for ending in endings}
     start = 0
     for level, own in enumerate(tiers[:-1]):
-        for first, alike, shown in by_kind:
-            *mine, always = shown[start : start + own.groups + 1].tolist()
-            weight_columns["if_equal"][level, alike] = always + mine[own.places[first]]
-            weight_columns["otherwise"][level, alike] = always
+        for first, alike, entry_weights in by_kind:
+            *own_weights, constant = entry_weights[start : start + own.group_count + 1].tolist()
+            weight_columns["if_equal"][level, alike] = constant + own_weights[own.places[first]]
+            weight_columns["otherwise"][level, alike] = constant
             for degree, ending in enumerate(endings, 1):
                 kin = _mark_kin(tiers, level, degree, first)
                 weight_columns[f"per_sibling{ending}"][level, alike] = (
-                    mine[own.places[kin.argmax()]] if kin.any() else 0.0
+                    own_weights[own.places[kin.argmax()]] if kin.any() else 0.0
                 )
         for degree, ending in enumerate(endings[: len(names) - 1 - level], 1):
             marks[f"siblings{ending}"][level] = [
                 np.packbits(_mark_kin(tiers, level, degree, value)) for value in range(size)
             ]
-        start += own.groups + 1
+        start += own.group_count + 1
     return {
         "level": np.repeat(names, size).tolist(),
         "place": np.tile(np.arange(size, dtype=np.int32), len(names)),
@@ -135,7 +135,7 @@ def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mas
     """The first value of each group of a level that is in the same group as a value so many tiers up, not before."""
     is_kin = np.zeros(len(tiers[0].places), dtype=np.bool_)
     if level + degree < len(tiers) - 1:
-        is_kin[tiers[level].first] = True
+        is_kin[tiers[level].first_values] = True
         near, far = tiers[level + degree - 1].places, tiers[level + degree].places
         is_kin &= (far == far[value]) & (near != near[value])
     return is_kin

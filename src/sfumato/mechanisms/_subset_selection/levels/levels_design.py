@@ -38,7 +38,7 @@ class Design:
 
     domain: tuple[Value, ...]
     levels: tuple[Level, ...]
-    says: tuple[tuple[Fraction, ...], ...]
+    contrast_weights: tuple[tuple[Fraction, ...], ...]
     """For each level, how much of what is told of its groups comes from the records of each level up to it."""
     bound: BreachBound
 
@@ -54,7 +54,7 @@ class Design:
             self.tiers,
             [level.selection.weighing for level in self.levels],
             [float(level.share) for level in self.levels],
-            [[float(say) for say in line] for line in self.says],
+            [[float(say) for say in line] for line in self.contrast_weights],
         )
 
     def to_json(self) -> Json:
@@ -67,20 +67,20 @@ class Design:
                     "share": str(level.share),
                     **({"groups": list(level.groups)} if number else {}),
                     "subset_size": level.selection.members,
-                    "hold_probability": str(level.selection.hold),
+                    "hold_probability": str(level.selection.hold_probability),
                     "says": [str(say) for say in line],
                 }
-                for number, (level, line) in enumerate(zip(self.levels, self.says, strict=True))
+                for number, (level, line) in enumerate(zip(self.levels, self.contrast_weights, strict=True))
             ],
             **self.bound.to_json(),
         }
 
 
-def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
+    domain, bound = values_from_json(design_json["domain"], types), BreachBound.from_json(design_json)
     levels, lines = [], []
-    for number, level_entry in enumerate(written["levels"]):
+    for number, level_entry in enumerate(design_json["levels"]):
         groups = tuple(map(int, level_entry["groups"])) if number else tuple(range(len(domain)))
         hold = parse_exact(level_entry["hold_probability"], "the chance that a set holds the true group")
         selection = SubsetSelection.read(len(set(groups)), int(level_entry["subset_size"]), hold, bound)

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato._records.tally import LINES, Holdings, Tally, compute_certain_bounds
+from sfumato._records.tally import CONDITION_BATCH, Holdings, Tally, compute_certain_bounds
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.bucket_estimation import (
     METHODS,
-    Meeting,
+    MeetingMatrix,
     estimate_inverse,
     estimate_uniform,
 )
@@ -46,7 +46,7 @@ def holdings_of(matrix: Matrix) -> Holdings:
 def estimates(method: str, matrix: Matrix, selected: Sequence[int], *wanted: Sequence[int]) -> list[Single]:
     """What a method makes of so many selected records in each bucket."""
     counts = np.array(selected, dtype=np.int64)
-    tally = Tally.of_symbols(counts).beside(None, holdings_of(matrix))
+    tally = Tally.of_symbols(counts).attach_context(None, holdings_of(matrix))
     return counted(METHODS[method], None, tally, *wanted)
 
 
@@ -143,15 +143,15 @@ def test_uniform_does_not_give_the_truth_from_what_is_expected() -> None:
 
 @pytest.mark.parametrize("matrix", [MIXED, np.vstack([MIXED, MIXED[:, ::-1]])], ids=["mixed", "turned"])
 def test_the_inverse_is_that_of_the_directions_which_buckets_keep(matrix: Matrix) -> None:
-    meeting = Meeting(holdings_of(matrix))
+    meeting = MeetingMatrix(holdings_of(matrix))
     kept, directions = meeting.spectrum
-    assert meeting.sound_inverse is not None
+    assert meeting.stable_inverse is not None
     assert meeting.inverse == pytest.approx((directions / kept) @ directions.T)
 
 
 def test_values_that_cannot_be_told_apart_have_no_sound_inverse() -> None:
-    together = Meeting(holdings_of(np.array([[2, 2, 1], [4, 4, 0], [6, 6, 3]], dtype=np.int64)))
-    assert together.sound_inverse is None
+    together = MeetingMatrix(holdings_of(np.array([[2, 2, 1], [4, 4, 0], [6, 6, 3]], dtype=np.int64)))
+    assert together.stable_inverse is None
     _, is_told = together.solve(together.counts * np.eye(3))
     assert is_told.tolist() == [False, False, True]
 
@@ -238,8 +238,8 @@ def test_buckets_that_are_all_alike_tell_only_what_is_certain() -> None:
 def test_many_conditions_are_counted_as_each_alone(method: str, matrix: Matrix) -> None:
     """More than are looked at bucket by bucket at a time; of all records, of none, and of some."""
     sizes = matrix.sum(axis=1)
-    some = np.random.default_rng(3).integers(0, sizes + 1, (2 * LINES, len(sizes)))
-    tally = Tally.of_symbols(np.vstack([some, sizes, 0 * sizes])).beside(None, holdings_of(matrix))
+    some = np.random.default_rng(3).integers(0, sizes + 1, (2 * CONDITION_BATCH, len(sizes)))
+    tally = Tally.of_symbols(np.vstack([some, sizes, 0 * sizes])).attach_context(None, holdings_of(matrix))
     sets = [np.array(places, dtype=np.int64) for places in ([0], [1, 3], [0, 1, 2, 3], [])]
     check_lines(lambda lines: METHODS[method].count(None, lines, sets), tally)
 

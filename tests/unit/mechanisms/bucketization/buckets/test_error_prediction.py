@@ -17,7 +17,7 @@ from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._bucketization.buckets import bucket_estimation, error_prediction
 from sfumato.mechanisms._bucketization.buckets.bucket_estimation import METHODS
 from sfumato.mechanisms._bucketization.buckets.error_prediction import CountErrors
-from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal, deal_out
+from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod, deal_out
 from sfumato.mechanisms._bucketization.buckets.size_comparison import predict_errors, rank_choices
 from sfumato.mechanisms._bucketization.buckets.size_methods import MANY_VALUES, Choice, list_choices
 
@@ -31,35 +31,39 @@ def caps_of(counts: tuple[int, ...], factor: int, offset: str) -> tuple[Fraction
 
 
 @cache
-def planned(sizes: buckets.Sizes, key: str = "07", deal: Deal = Deal.MIXED) -> buckets.Plan:
+def planned(sizes: buckets.Sizes, key: str = "07", deal: DealingMethod = DealingMethod.MIXED) -> buckets.Plan:
     histogram = Histogram.of(range(len(COUNTS)), COUNTS)
-    spec = LinearCap(2, "1/20").resolved(histogram)
+    spec = LinearCap(2, "1/20").resolve(histogram)
     return buckets.plan(histogram, spec, buckets.Options(sizes, dealing=deal), Draws.unsafe_test_key(key * 32))
 
 
 def errors_of(choice: Choice, counts: tuple[int, ...] = COUNTS) -> CountErrors:
-    dealing = deal_out(choice.assignment, choice.floors, Deal.MIXED, DRAWS, "test")
+    dealing = deal_out(choice.assignment, choice.floors, DealingMethod.MIXED, DRAWS, "test")
     return CountErrors(dealing, np.array(counts))
 
 
 # -------------------------------------------------------------------------------------------------------------- meeting
 
 
-@pytest.mark.parametrize("deal", Deal)
+@pytest.mark.parametrize("deal", DealingMethod)
 @pytest.mark.parametrize("most_dense", [0, 100], ids=["lists", "rows"])
-def test_values_meet_as_often_as_in_the_buckets(deal: Deal, most_dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_meet_as_often_as_in_the_buckets(
+    deal: DealingMethod, most_dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of so few buckets all are looked at; in blocks that do not come out even."""
     monkeypatch.setattr(error_prediction, "MOST_DENSE", most_dense)
     monkeypatch.setattr(error_prediction, "BLOCK", 7)
     choice = list_choices(COUNTS, caps_of(COUNTS, 2, "1/20"))["optimal", 2]
     dealing = deal_out(choice.assignment, choice.floors, deal, DRAWS, "test")
-    held = np.concatenate(list(dealing.holdings()))
-    weights = (held / dealing.sizes[:, None]).T @ held
+    held = np.concatenate(list(dealing.generate_holdings()))
+    weights = (held / dealing.bucket_sizes[:, None]).T @ held
     assert CountErrors(dealing, np.array(COUNTS)).weights == pytest.approx(weights)
 
 
-@pytest.mark.parametrize("deal", Deal)
-def test_variances_grow_alike_by_the_inverse_and_by_directions(deal: Deal, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("deal", DealingMethod)
+def test_variances_grow_alike_by_the_inverse_and_by_directions(
+    deal: DealingMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where buckets are alike, and tell nothing of some values."""
     found = list_choices(COUNTS, caps_of(COUNTS, 2, "1/20"))
     inverted = {way: predict_errors(COUNTS, choice, deal).growth for way, choice in found.items()}
@@ -85,8 +89,8 @@ def test_what_is_chosen_for_known_counts_stays(  # noqa: PLR0913, PLR0917 - a ca
 ) -> None:
     """Found when each bucket that is looked at was listed by itself, and their matrix multiplied as a sparse one."""
     counts = tuple(most // rank for rank in range(1, values + 1))
-    best, *_ = rank_choices(counts, list_choices(counts, caps_of(counts, factor, offset)), Deal.MIXED)
-    assert ((best.sizes, best.least), best.setting.pairs) == (way, setting)
+    best, *_ = rank_choices(counts, list_choices(counts, caps_of(counts, factor, offset)), DealingMethod.MIXED)
+    assert ((best.method, best.smallest), best.setting.pairs) == (way, setting)
 
 
 # ------------------------------------------------------------------------------------------------------------ predicted
@@ -94,7 +98,7 @@ def test_what_is_chosen_for_known_counts_stays(  # noqa: PLR0913, PLR0917 - a ca
 
 def held_by(plan: buckets.Plan) -> npt.NDArray[np.int64]:
     """How many records of each value every bucket holds."""
-    return np.concatenate(list(plan.dealing.holdings()))
+    return np.concatenate(list(plan.dealing.generate_holdings()))
 
 
 @pytest.mark.slow
@@ -108,7 +112,7 @@ def test_counts_are_off_as_far_as_predicted(method: str) -> None:
     held, number = held_by(plan), 600
     mean = 0.05
     wide = error_prediction.SCATTER if method == "shrunk" else 0.0
-    expected = plan.errors
+    expected = plan.count_errors
     scatter = np.sqrt(np.array(COUNTS).mean() / np.array(COUNTS))
     scatter /= (scatter @ np.array(COUNTS)) / sum(COUNTS)
     shares = np.clip(mean * (1 + wide * np.sqrt(scatter) * chance.normal(size=(number, len(COUNTS)))), 0, 1)
@@ -118,11 +122,11 @@ def test_counts_are_off_as_far_as_predicted(method: str) -> None:
         selected += np.array([chance.multivariate_hypergeometric(column, each) for each in some])
     lines, places = np.nonzero(held)
     holdings = Holdings(lines, places, held[lines, places], len(COUNTS))
-    tally = Tally.of_symbols(selected).beside(None, holdings)
+    tally = Tally.of_symbols(selected).attach_context(None, holdings)
     found = METHODS[method].count(None, tally, [np.array([place]) for place in range(len(COUNTS))])
     squared = np.array([((each.value - chosen[:, place]) ** 2).mean() for place, each in enumerate(found)])
     rows = np.full(len(COUNTS), mean * sum(COUNTS))
-    foreseen = expected.shrunk_variances(rows) if method == "shrunk" else expected.variances(rows)
+    foreseen = expected.predict_shrunk_variances(rows) if method == "shrunk" else expected.predict_variances(rows)
     ratio = np.sqrt(squared / foreseen)
     assert 0.9 < ratio[:10].mean() < (1.25 if method == "shrunk" else 1.1)  # how much to shrink must be learnt, too
     assert (ratio < 1.6).all()
@@ -134,7 +138,7 @@ def test_buckets_that_tell_nothing_have_the_largest_error_and_no_surprise() -> N
     found = errors_of(choice, (6, 6))
     assert np.isinf(found.growth).all()
     assert np.isfinite(found.score)
-    assert (found.variances(np.array([4.0, 4.0])) == 1 / 3 * 2 / 3 * 6 * 12).all()
+    assert (found.predict_variances(np.array([4.0, 4.0])) == 1 / 3 * 2 / 3 * 6 * 12).all()
 
 
 @pytest.mark.slow
@@ -153,30 +157,30 @@ def test_some_of_the_buckets_foresee_what_all_do(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 def test_auto_takes_the_way_with_the_smallest_error() -> None:
     plan = planned(buckets.Sizes.AUTO)
-    ways = plan.ways
+    ways = plan.ranked_choices
     assert [way.score for way in ways] == sorted(way.score for way in ways)
     assert plan.choice.assignment.setting == ways[0].setting
-    in_turn = predict_errors(COUNTS, plan.choice, Deal.ROUND_ROBIN)
+    in_turn = predict_errors(COUNTS, plan.choice, DealingMethod.ROUND_ROBIN)
     assert in_turn.score > 2 * ways[0].score  # dealt in turn, buckets are alike
-    least = next(way for way in ways if way.sizes == "optimal")
+    least = next(way for way in ways if way.method == "optimal")
     assert least.setting.loss == plan.choice.bound < plan.choice.loss
     assert least.score > 2 * ways[0].score
-    assert planned(buckets.Sizes.OPTIMAL).errors.score > 2 * plan.errors.score
+    assert planned(buckets.Sizes.OPTIMAL).count_errors.score > 2 * plan.count_errors.score
 
 
 @pytest.mark.slow
 def test_auto_follows_the_histogram_and_not_the_key() -> None:
     first, second = (planned(buckets.Sizes.AUTO, key) for key in ("07", "3c"))
-    assert first.ways == second.ways
+    assert first.ranked_choices == second.ranked_choices
     assert (first.dealing.starts != second.dealing.starts).any()
 
 
 @pytest.mark.slow
 def test_a_way_is_found_again_by_its_own_options() -> None:
     histogram = Histogram.of(range(len(COUNTS)), COUNTS)
-    spec = LinearCap(2, "1/20").resolved(histogram)
-    for way in planned(buckets.Sizes.AUTO).ways:
-        options = buckets.Options(buckets.Sizes(way.sizes), min_bucket=way.least)
+    spec = LinearCap(2, "1/20").resolve(histogram)
+    for way in planned(buckets.Sizes.AUTO).ranked_choices:
+        options = buckets.Options(buckets.Sizes(way.method), min_bucket=way.smallest)
         assert buckets.plan(histogram, spec, options, DRAWS).choice.assignment.setting == way.setting
 
 
@@ -193,7 +197,7 @@ def test_the_optimum_is_taken_where_two_sizes_are_too_few() -> None:
     counts, caps = (1, 1, 2, 4), (Fraction(2, 5), Fraction(1, 3), Fraction(1), Fraction(4, 5))
     found = list_choices(counts, caps, smallest=1, largest=3)
     assert found
-    assert rank_choices(counts, found, Deal.MIXED)
+    assert rank_choices(counts, found, DealingMethod.MIXED)
 
 
 @pytest.mark.slow
@@ -206,21 +210,21 @@ def test_the_plan_says_where_shrunk_is_closer() -> None:
         each for each in buckets.list_remarks(planned(buckets.Sizes.OPTIMAL, "3c")) if each.code == "shrunk-is-closer"
     )
     for plan in (least, best):
-        expected = predict_errors(COUNTS, plan.choice, plan.deal)
+        expected = predict_errors(COUNTS, plan.choice, plan.dealing_method)
         default, shrunk = expected.inverse_errors[0], expected.shrunk_errors[0]
         codes = {each.code for each in buckets.list_remarks(plan)}
         assert ("shrunk-is-closer" in codes) == (shrunk.by_records < 0.7 * default.by_records)
 
 
-@pytest.mark.parametrize("deal", Deal)
-def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(deal: Deal) -> None:
+@pytest.mark.parametrize("deal", DealingMethod)
+def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(deal: DealingMethod) -> None:
     plan = planned(buckets.Sizes.MULTI, deal=deal)
     said = [each for each in buckets.list_remarks(plan) if each.code == "dealt-alike"]
-    assert len(said) == (deal is Deal.ROUND_ROBIN)
+    assert len(said) == (deal is DealingMethod.ROUND_ROBIN)
     for each in said:
         in_turn, mixed = (
             predict_errors(COUNTS, plan.choice, way).inverse_errors[0].by_records
-            for way in (Deal.ROUND_ROBIN, Deal.MIXED)
+            for way in (DealingMethod.ROUND_ROBIN, DealingMethod.MIXED)
         )
         assert each.numbers == {"in_turn": in_turn, "mixed": mixed}
         assert "in mixed buckets, which keep the same caps." in str(each)
@@ -228,7 +232,7 @@ def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(de
 
 def test_the_plan_says_nothing_of_a_gain_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "WORTH_SAYING", 0.0)
-    plan = planned(buckets.Sizes.MULTI, deal=Deal.ROUND_ROBIN)
+    plan = planned(buckets.Sizes.MULTI, deal=DealingMethod.ROUND_ROBIN)
     assert not {each.code for each in buckets.list_remarks(plan)} & {"dealt-alike", "shrunk-is-closer"}
 
 
@@ -237,8 +241,8 @@ def test_rare_values_are_not_given_up_for_frequent_ones() -> None:
     """Forty rare values need large buckets: where few are large, these are all alike, and tell nothing of them."""
     counts = (3000, 2500, 2000, 1500, 1000, 800, *[4] * 40)
     found = list_choices(counts, caps_of(counts, 4, "1/30"))
-    expected = {way: predict_errors(counts, choice, Deal.MIXED) for way, choice in found.items()}
-    best = rank_choices(counts, found, Deal.MIXED)[0]
-    taken, least_loss = expected[best.sizes, best.least], expected["optimal", 2]
+    expected = {way: predict_errors(counts, choice, DealingMethod.MIXED) for way, choice in found.items()}
+    best = rank_choices(counts, found, DealingMethod.MIXED)[0]
+    taken, least_loss = expected[best.method, best.smallest], expected["optimal", 2]
     assert (np.isinf(taken.growth).sum(), np.isinf(least_loss.growth).sum()) == (0, 40)
     assert taken.inverse_errors[0].by_records > least_loss.inverse_errors[0].by_records

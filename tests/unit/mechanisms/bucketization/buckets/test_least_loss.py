@@ -11,7 +11,13 @@ from bucket_cases import OCC_LIKE_500000, linear_caps
 from bucket_oracles import Request, requests, seeded_requests, settings
 from selection import examples
 from sfumato.mechanisms._bucketization.buckets.branch_and_bound import Search
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, NoCombination, NothingFits, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
+    NoBucketingError,
+    NoCombination,
+    NothingFits,
+    Problem,
+    pose,
+)
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import is_valid
 from sfumato.mechanisms._bucketization.buckets.capacity_cuts import make_single_value_cuts
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_least_maximum, find_optimal_setting
@@ -27,7 +33,7 @@ def _best(problem: Problem, request: Request) -> int | None:
 def _check(request: Request, problem: Problem) -> None:
     best = _best(problem, request)
     if best is None:
-        with pytest.raises(Blocked):
+        with pytest.raises(NoBucketingError):
             find_optimal_setting(problem)
         return
     found = find_optimal_setting(problem)
@@ -93,7 +99,7 @@ def test_a_domain_of_3200_values_comes_within_a_thousandth_of_a_proven_bound() -
 
 
 def test_parity_has_no_culprit_and_a_remedy() -> None:
-    with pytest.raises(Blocked) as caught:
+    with pytest.raises(NoBucketingError) as caught:
         choose([1, 1, 1], [Fraction(1, 2)] * 3, "optimal", smallest=2, largest=2)
     assert caught.value.reason == NoCombination(2, 3)
     assert "allow buckets of 3" in str(caught.value)
@@ -102,7 +108,7 @@ def test_parity_has_no_culprit_and_a_remedy() -> None:
 def test_a_lack_of_room_blames_values_and_has_a_remedy() -> None:
     counts = [16, 9, 5, 18, 27, 42]
     caps = [Fraction(cap) for cap in ("13/30", "1", "3/10", "1/5", "21/65", "23/30")]
-    with pytest.raises(Blocked) as caught:
+    with pytest.raises(NoBucketingError) as caught:
         choose(counts, caps, "optimal", smallest=1, largest=5)
     assert isinstance(caught.value.reason, NothingFits)
     assert caught.value.reason.feasible == 7
@@ -110,7 +116,7 @@ def test_a_lack_of_room_blames_values_and_has_a_remedy() -> None:
 
 
 def test_no_usable_size_blames_all_values() -> None:
-    with pytest.raises(Blocked) as caught:
+    with pytest.raises(NoBucketingError) as caught:
         choose([1, 1], [Fraction(1, 2)] * 2, "optimal", smallest=3, largest=5)
     assert caught.value.places == (0, 1)
 

@@ -11,13 +11,13 @@ from bucket_cases import CASES, EDU_LIKE_300000, Case, linear_caps
 from bucket_oracles import seeded_requests
 from sfumato.mechanisms._bucketization.buckets import record_assignment as module
 from sfumato.mechanisms._bucketization.buckets.anatomy_groups import build_anatomy_buckets
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import (
     Dealing,
+    deal_round_robin,
     deal_tranches,
     divide_into_tranches,
-    round_robin,
 )
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice, choose
@@ -27,7 +27,7 @@ Dealer = Callable[[Assignment, Integers], Dealing]
 
 
 def _round_robin(assignment: Assignment, floors: Integers) -> Dealing:
-    return round_robin(assignment)
+    return deal_round_robin(assignment)
 
 
 def _mixed(assignment: Assignment, floors: Integers) -> Dealing:
@@ -44,23 +44,23 @@ def _dealt(counts: list[int], dealing: Dealing) -> Integers:
     values = np.repeat(np.arange(len(counts)), counts)
     slots = np.concatenate([np.arange(count) for count in counts])
     held = np.zeros((int(dealing.buckets.sum()), len(counts)), dtype=np.int64)
-    np.add.at(held, (dealing.bucket_of(values, slots), values), 1)
+    np.add.at(held, (dealing.find_buckets(values, slots), values), 1)
     return held
 
 
 def _check(choice: Choice, counts: list[int], dealing: Dealing) -> None:
     held = _dealt(counts, dealing)
     floors = dict(zip([size for size, _ in choice.assignment.setting], choice.floors.T, strict=True))
-    assert (held.sum(axis=1) == dealing.sizes).all()
-    assert (held == np.concatenate(list(dealing.holdings()))).all()
+    assert (held.sum(axis=1) == dealing.bucket_sizes).all()
+    assert (held == np.concatenate(list(dealing.generate_holdings()))).all()
     _check_contents(dealing, held, np.random.default_rng(3).permutation(len(held)))
-    assert all((row <= floors[size]).all() for row, size in zip(held, dealing.sizes.tolist(), strict=True))
-    sizes, buckets = np.unique(dealing.sizes, return_counts=True)
+    assert all((row <= floors[size]).all() for row, size in zip(held, dealing.bucket_sizes.tolist(), strict=True))
+    sizes, buckets = np.unique(dealing.bucket_sizes, return_counts=True)
     assert Setting.of(zip(sizes, buckets, strict=True)) == choice.assignment.setting
 
 
 def _check_contents(dealing: Dealing, held: Integers, numbers: Integers) -> None:
-    lines, values, counts = dealing.contents(numbers)
+    lines, values, counts = dealing.list_contents(numbers)
     found, places = np.nonzero(held[numbers])
     assert np.array_equal(np.repeat(np.arange(len(numbers)), lines), found)
     assert np.array_equal(values, places)
@@ -82,7 +82,7 @@ def test_some_buckets_are_listed_as_they_are_among_all(
     chance = np.random.default_rng(4)
     for size in (0, 1, 5, len(held)):
         _check_contents(dealt, held, chance.choice(len(held), size, replace=False))
-    _check_contents(dealt, held, np.flatnonzero(dealt.sizes == dealt.sizes.max()))
+    _check_contents(dealt, held, np.flatnonzero(dealt.bucket_sizes == dealt.bucket_sizes.max()))
 
 
 @pytest.mark.parametrize("dealer", DEALERS)
@@ -99,7 +99,7 @@ def test_every_bucket_of_a_random_table_has_its_size_and_keeps_the_caps(dealer: 
     for request, _ in seeded_requests(seed=18, number=120):
         try:
             choice = choose(request.counts, request.caps, "two", smallest=request.smallest, largest=request.largest)
-        except Blocked:
+        except NoBucketingError:
             continue
         _check(choice, list(request.counts), dealer(choice.assignment, choice.floors))
 
@@ -110,8 +110,8 @@ def test_batches_are_dealt_alike() -> None:
     values = np.repeat(np.arange(5), [29, 27, 40, 33, 101])
     slots = np.concatenate([np.arange(count) for count in (29, 27, 40, 33, 101)])
     order = np.random.default_rng(19).permutation(len(values))
-    apart = np.array([dealing.bucket_of(values[[row]], slots[[row]])[0] for row in order])
-    assert (apart == dealing.bucket_of(values, slots)[order]).all()
+    apart = np.array([dealing.find_buckets(values[[row]], slots[[row]])[0] for row in order])
+    assert (apart == dealing.find_buckets(values, slots)[order]).all()
 
 
 def test_tables_do_not_travel() -> None:
@@ -120,10 +120,10 @@ def test_tables_do_not_travel() -> None:
     choice = choose(counts, linear_caps(counts, Fraction(2), Fraction(1, 20)), "optimal")
     dealing = _mixed(choice.assignment, choice.floors)
     before, numbers = len(pickle.dumps(dealing)), np.arange(9)
-    listed = dealing.contents(numbers)
+    listed = dealing.list_contents(numbers)
     sent = pickle.dumps(dealing)
     assert len(sent) == before
-    for here, there in zip(listed, pickle.loads(sent).contents(numbers), strict=True):
+    for here, there in zip(listed, pickle.loads(sent).list_contents(numbers), strict=True):
         assert np.array_equal(here, there)
 
 
@@ -132,7 +132,7 @@ def test_mixed_buckets_differ_and_round_robin_buckets_look_alike() -> None:
     caps = linear_caps(EDU_LIKE_300000, Fraction(2), Fraction(1, 50))
     choice = choose(EDU_LIKE_300000, caps, "two")
     kinds = [
-        len(np.unique(np.concatenate(list(deal(choice.assignment, choice.floors).holdings())), axis=0))
+        len(np.unique(np.concatenate(list(deal(choice.assignment, choice.floors).generate_holdings())), axis=0))
         for deal in (_round_robin, _mixed)
     ]
     assert kinds[1] > 10 * kinds[0]
@@ -146,7 +146,7 @@ def test_other_orders_deal_other_buckets() -> None:
         deal_tranches(choice.assignment, choice.floors, tranches, np.array([source.permutation(5) for _ in tranches]))
         for _ in range(2)
     ]
-    first, second = (np.concatenate(list(dealing.holdings())) for dealing in dealings)
+    first, second = (np.concatenate(list(dealing.generate_holdings())) for dealing in dealings)
     assert (first != second).any()
 
 
@@ -181,5 +181,5 @@ def test_anatomy_of_random_tables() -> None:
 
 
 def test_anatomy_names_the_value_that_is_too_frequent() -> None:
-    with pytest.raises(Blocked, match="one value holds 4/7 of the records, above its cap 1/2"):
+    with pytest.raises(NoBucketingError, match="one value holds 4/7 of the records, above its cap 1/2"):
         build_anatomy_buckets([3, 4], 2)

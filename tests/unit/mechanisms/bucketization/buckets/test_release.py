@@ -19,10 +19,10 @@ from sfumato._request.group_requirements import Diversity, ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._bucketization import anatomy, buckets
-from sfumato.mechanisms._bucketization.buckets import Deal, Options, Plan, Sizes
+from sfumato.mechanisms._bucketization.buckets import DealingMethod, Options, Plan, Sizes
 from strategies import batch_splits
 
-every_deal = pytest.mark.parametrize("deal", Deal)
+every_deal = pytest.mark.parametrize("deal", DealingMethod)
 
 
 def histogram_of(counts: tuple[int, ...]) -> Histogram:
@@ -39,7 +39,7 @@ def released(plan: Plan, codes: np.ndarray, batches: list[range], key: Draws) ->
     slots, before = Slots(key, plan.name, plan.histogram.counts), np.zeros(plan.histogram.domain_size, dtype=np.int64)
     for batch in batches:
         some = codes[batch.start : batch.stop]
-        cells = buckets.replace(plan, some, slots(some, before), key, batch.start).cells
+        cells = buckets.perturb(plan, some, slots(some, before), key, batch.start).cells
         assert cells is not None
         yield from cells.tolist()
         before += np.bincount(some, minlength=len(before))
@@ -51,7 +51,7 @@ def written_lines(plan: Plan, batch_rows: int) -> list[dict[str, int]]:
     assert contents is not None
     found = [
         {"bucket": bucket, "value": place, "count": count}
-        for batch in contents.batches(batch_rows)
+        for batch in contents.iter_batches(batch_rows)
         for bucket, place, count in zip(*(column.tolist() for column in batch), strict=True)
     ]
     assert len(found) == contents.size
@@ -81,10 +81,12 @@ def requests(draw: st.DrawFn) -> tuple[Histogram, ShareCap]:
     if draw(st.integers(0, 3)) == 0:
         return histogram, ShareCap(dict(enumerate(caps)))
     factor, offset = draw(st.fractions(1, 5, max_denominator=4)), draw(st.fractions(0, 1, max_denominator=20))
-    return histogram, ShareCap.linear(histogram, factor, offset / 2)
+    return histogram, ShareCap.from_shares(histogram, factor, offset / 2)
 
 
-all_options = st.builds(Options, st.sampled_from(Sizes), st.integers(1, 3), st.integers(6, 50), st.sampled_from(Deal))
+all_options = st.builds(
+    Options, st.sampled_from(Sizes), st.integers(1, 3), st.integers(6, 50), st.sampled_from(DealingMethod)
+)
 
 
 @given(request=requests(), options=all_options, seed=st.integers(0, 10**6), data=st.data())
@@ -108,11 +110,11 @@ def test_most_random_requests_can_be_published(sizes: Sizes) -> None:
     made = 0
     for _ in range(40):
         histogram = histogram_of(tuple(chance.integers(1, 31, chance.integers(2, 7)).tolist()))
-        caps = ShareCap.linear(
+        caps = ShareCap.from_shares(
             histogram, Fraction(int(chance.integers(4, 21)), 4), Fraction(int(chance.integers(20)), 40)
         )
         try:
-            made += buckets.plan(histogram, caps, Options(sizes), key_of(0)).size > 1
+            made += buckets.plan(histogram, caps, Options(sizes), key_of(0)).bucket_count > 1
         except InfeasibleError:
             continue
     assert made > 20
@@ -127,7 +129,7 @@ def test_most_random_requests_can_be_published(sizes: Sizes) -> None:
     data=st.data(),
 )
 def test_tables_of_anatomy_agree_and_no_bucket_holds_a_value_twice(
-    deal: Deal, counts: tuple[int, ...], seed: int, data: st.DataObject
+    deal: DealingMethod, counts: tuple[int, ...], seed: int, data: st.DataObject
 ) -> None:
     ell = data.draw(st.integers(2, sum(counts) // max(counts)))
     plan = anatomy.plan(histogram_of(counts), Diversity(ell), anatomy.Options(deal), key_of(seed))

@@ -6,13 +6,17 @@ import pytest
 
 from bucket_cases import linear_caps
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
-    Blocked,
     CapBelowShare,
     LargestTooSmall,
+    NoBucketingError,
     NothingFits,
     pose,
 )
-from sfumato.mechanisms._bucketization.buckets.share_caps import compute_floors, largest_share, least_size
+from sfumato.mechanisms._bucketization.buckets.share_caps import (
+    compute_floors,
+    compute_largest_count,
+    compute_least_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,15 +37,15 @@ from sfumato.mechanisms._bucketization.buckets.share_caps import compute_floors,
     ],
 )
 def test_floors_are_exact_where_doubles_are_not(cap: str, size: int, floor: int) -> None:
-    assert largest_share(Fraction(cap), size) == floor
+    assert compute_largest_count(Fraction(cap), size) == floor
     assert compute_floors([Fraction(cap)], [size]).tolist() == [[floor]]
 
 
 def test_least_size_is_the_smallest_with_a_positive_floor() -> None:
     for cap in (Fraction(a, b) for b in range(1, 12) for a in range(1, b + 1)):
-        size = least_size(cap)
-        assert largest_share(cap, size) >= 1
-        assert size == 1 or largest_share(cap, size - 1) == 0
+        size = compute_least_size(cap)
+        assert compute_largest_count(cap, size) >= 1
+        assert size == 1 or compute_largest_count(cap, size - 1) == 0
 
 
 def test_linear_caps_are_exact_and_end_at_one() -> None:
@@ -49,19 +53,19 @@ def test_linear_caps_are_exact_and_end_at_one() -> None:
 
 
 def test_a_cap_below_the_share_names_the_value_and_the_remedy() -> None:
-    with pytest.raises(Blocked) as caught:
+    with pytest.raises(NoBucketingError) as caught:
         pose([9, 1], [Fraction(4, 5), Fraction(1)], 1, 10)
     assert caught.value.reason == CapBelowShare(0, Fraction(9, 10), Fraction(4, 5))
-    named = caught.value.named(["'flu'", "'HIV'"])
+    named = caught.value.name_values(["'flu'", "'HIV'"])
     said = (
         "holds 9/10 of the records, above its cap 4/5: no bucketization exists; raise the cap to at least 9/10, or "
         "merge it with a similar value."
     )
-    assert (str(named), named.with_values) == (f"one value {said}", f"'flu' {said}")
+    assert (str(named), named.sentence_with_values) == (f"one value {said}", f"'flu' {said}")
 
 
 def test_a_maximum_below_the_least_size_names_the_value_and_the_size() -> None:
-    with pytest.raises(Blocked) as caught:
+    with pytest.raises(NoBucketingError) as caught:
         pose([9, 1], [Fraction(1), Fraction(1, 8)], 1, 7)
     assert caught.value.reason == LargestTooSmall(1, Fraction(1, 8), 8, 7)
     assert "allow buckets of at least 8" in str(caught.value)
@@ -76,8 +80,8 @@ def test_sizes_that_cannot_be_filled_are_left_out() -> None:
 
 
 def test_many_places_are_counted_and_few_are_named() -> None:
-    named = Blocked(NothingFits(tuple(range(9)), 6, 8)).named([f"x{place + 1}" for place in range(9)])
+    named = NoBucketingError(NothingFits(tuple(range(9)), 6, 8)).name_values([f"x{place + 1}" for place in range(9)])
     assert "no room for 9 values within" in str(named)
-    message = named.with_values
+    message = named.sentence_with_values
     assert "x1, x2, x3, x4, x5 and 4 more" in message
     assert "allow buckets of 8" in message

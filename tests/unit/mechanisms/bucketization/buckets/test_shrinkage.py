@@ -13,7 +13,7 @@ from scipy import stats
 
 from selection import examples
 from sfumato._records.tally import Holdings, Tally
-from sfumato.mechanisms._bucketization.buckets.bucket_estimation import METHODS, Meeting
+from sfumato.mechanisms._bucketization.buckets.bucket_estimation import METHODS, MeetingMatrix
 from sfumato.mechanisms._bucketization.buckets.shrinkage import Smoothing
 from single import counted
 
@@ -53,10 +53,10 @@ def test_shares_are_the_best_linear_guess(selected: Matrix, ratio: float) -> Non
     dealt = np.linalg.inv(weights) - np.diag(1 / counts)
     seen = weights @ (prior + dealt) @ weights
     guessed = mean + prior @ weights @ np.linalg.solve(seen, told - counts * mean)
-    (found,) = smoothing.shares(told[np.newaxis], np.array([mean]), np.array([ratio]))
+    (found,) = smoothing.estimate_shares(told[np.newaxis], np.array([mean]), np.array([ratio]))
     assert found == pytest.approx(guessed, rel=1e-6, abs=1e-9)
     assert found @ counts == pytest.approx(selected.sum())
-    errors = smoothing.variances(np.full(4, ratio), np.arange(4))
+    errors = smoothing.predict_variances(np.full(4, ratio), np.arange(4))
     left = prior - prior @ weights @ np.linalg.solve(seen, weights @ prior)
     assert errors == pytest.approx(np.diag(left), rel=1e-6, abs=1e-9)
 
@@ -68,7 +68,7 @@ def test_scatter_is_that_of_the_largest_likelihood(selected: Matrix) -> None:
     smoothing, weights, counts = smoothing_of(MIXED)
     told, mean = MIXED.T @ (selected / MIXED.sum(axis=1)), selected.sum() / counts.sum()
     variance = mean * (1 - mean)
-    (found,) = smoothing.ratio(told[np.newaxis], np.array([mean]), np.array([variance]))
+    (found,) = smoothing.estimate_ratios(told[np.newaxis], np.array([mean]), np.array([variance]))
     if not variance:
         assert found == 0
         return
@@ -87,33 +87,35 @@ def test_scatter_is_that_of_the_largest_likelihood(selected: Matrix) -> None:
 @given(selected=SELECTED)
 def test_shares_lie_between_the_plain_estimate_and_the_inverse(selected: Matrix) -> None:
     smoothing, _, counts = smoothing_of(MIXED)
-    tally = Tally.of_symbols(selected).beside(None, holdings_of(MIXED))
+    tally = Tally.of_symbols(selected).attach_context(None, holdings_of(MIXED))
     plain, inverse = (
         [each.value for each in counted(METHODS[name], None, tally, [0], [1], [2], [3])]
         for name in ("uniform", "inverse")
     )
     told, mean = np.array([plain]), np.array([selected.sum() / counts.sum()])
-    assert smoothing.shares(told, mean, np.array([0.0]))[0] * counts == pytest.approx(plain)
-    assert smoothing.shares(told, mean, np.array([1e9]))[0] * counts == pytest.approx(inverse, rel=1e-4, abs=1e-4)
+    assert smoothing.estimate_shares(told, mean, np.array([0.0]))[0] * counts == pytest.approx(plain)
+    assert smoothing.estimate_shares(told, mean, np.array([1e9]))[0] * counts == pytest.approx(
+        inverse, rel=1e-4, abs=1e-4
+    )
 
 
 def test_buckets_that_are_alike_leave_the_plain_estimate() -> None:
     """Nothing is inverted, so nothing breaks: no value can be told from another."""
-    tally = Tally.of_symbols(np.array([1, 2] * 5)).beside(None, holdings_of(np.ones((10, 3), dtype=np.int64)))
+    tally = Tally.of_symbols(np.array([1, 2] * 5)).attach_context(None, holdings_of(np.ones((10, 3), dtype=np.int64)))
     found = counted(METHODS["shrunk"], None, tally, [0], [0, 2], [0, 1, 2])
     assert [each.value for each in found] == pytest.approx([5, 10, 15])
 
 
 def test_shrunk_says_that_it_is_biased_and_tells_no_error() -> None:
-    tally = Tally.of_symbols(np.array([3, 1, 5, 2, 4, 3, 1])).beside(None, holdings_of(MIXED))
+    tally = Tally.of_symbols(np.array([3, 1, 5, 2, 4, 3, 1])).attach_context(None, holdings_of(MIXED))
     (found,) = counted(METHODS["shrunk"], None, tally, [0])
     assert found.base is None
-    assert "biased" in METHODS["shrunk"].words
+    assert "biased" in METHODS["shrunk"].label
     assert METHODS["shrunk"].note is not None
 
 
 def test_shrunk_counts_of_values_add_up() -> None:
-    tally = Tally.of_symbols(np.array([3, 1, 5, 2, 4, 3, 1])).beside(None, holdings_of(MIXED))
+    tally = Tally.of_symbols(np.array([3, 1, 5, 2, 4, 3, 1])).attach_context(None, holdings_of(MIXED))
     *single, pair, everybody = counted(METHODS["shrunk"], None, tally, [0], [1], [2], [3], [1, 2], [0, 1, 2, 3])
     assert pair.value == pytest.approx(single[1].value + single[2].value)
     assert everybody.value == pytest.approx(19)
@@ -130,8 +132,8 @@ SMALL: Matrix = np.array([[2, 1, 0], [0, 1, 1], [1, 1, 1]], dtype=np.int64)
 def test_the_inverse_has_the_variance_of_all_deals(chosen: tuple[int, ...], places: list[int]) -> None:
     """With the true shares of the values: p(1-p) o/(o-1) times what the weights make of each value."""
     held = SMALL.sum(axis=0)
-    meeting = Meeting(holdings_of(SMALL))
-    weights, lengths = meeting.undone(np.array(places))
+    meeting = MeetingMatrix(holdings_of(SMALL))
+    weights, lengths = meeting.get_weights(np.array(places))
     assert lengths is not None
     shares = np.array(chosen) / held
     claimed = float((shares * (1 - shares) * held / (held - 1)) @ lengths)
@@ -142,7 +144,7 @@ def test_the_inverse_has_the_variance_of_all_deals(chosen: tuple[int, ...], plac
             [bucket for order, number in zip(deal, chosen, strict=True) for bucket in order[:number]],
             minlength=len(SMALL),
         )
-        values.append(float(meeting.told(selected[np.newaxis])[0] @ weights))
+        values.append(float(meeting.expect_counts(selected[np.newaxis])[0] @ weights))
     assert np.mean(values) == pytest.approx(sum(np.array(chosen)[places]))
     assert np.var(values) == pytest.approx(claimed)
 
@@ -157,7 +159,7 @@ def test_standard_errors_are_right_where_buckets_are_nearly_alike(spread: float,
     """
     chance = np.random.default_rng(3)
     matrix = 2 + (chance.random((300, 60)) < 0.03).astype(np.int64)
-    meeting, held = Meeting(holdings_of(matrix)), matrix.sum(axis=0)
+    meeting, held = MeetingMatrix(holdings_of(matrix)), matrix.sum(axis=0)
     odds = chance.normal(-3, 1, (40, 1)) + spread * chance.normal(size=(40, 60))
     chosen = chance.binomial(held, 1 / (1 + np.exp(-odds)))
     selected = np.array(
@@ -169,12 +171,12 @@ def test_standard_errors_are_right_where_buckets_are_nearly_alike(spread: float,
             for line in chosen
         ]
     )
-    tally = Tally.of_symbols(selected).beside(None, holdings_of(matrix))
+    tally = Tally.of_symbols(selected).attach_context(None, holdings_of(matrix))
     ratios, naive = [], []
-    unbiased, _ = meeting.solve(meeting.told(selected))
+    unbiased, _ = meeting.solve(meeting.expect_counts(selected))
     for place in range(0, 60, 7):
         (found,) = METHODS["inverse"].count(None, tally, [np.array([place])])
-        _, lengths = meeting.undone(np.array([place]))
+        _, lengths = meeting.get_weights(np.array([place]))
         assert lengths is not None
         true = (chosen / held * (1 - chosen / held) * held / (held - 1)) @ lengths
         ratios += np.sqrt(found.base / true).tolist()

@@ -18,7 +18,7 @@ from selection import examples
 from sfumato._records.tally import Holdings, Tally
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.bucket_estimation import INVERSE, METHODS, UNIFORM, RandomDeal
-from sfumato.mechanisms.estimator import Method, Piece
+from sfumato.mechanisms.estimator import Method, SumPiece
 from single import Single, counted
 
 Floats = npt.NDArray[np.float64]
@@ -51,10 +51,10 @@ def holdings_of(matrix: Matrix) -> Holdings:
 
 def tally_of(counts: Matrix | Floats, holdings: Holdings) -> Tally:
     """What is counted in buckets."""
-    return Tally.of_symbols(counts).beside(None, holdings)
+    return Tally.of_symbols(counts).attach_context(None, holdings)
 
 
-def total_of(method: Method[Any]) -> Callable[[Sequence[Piece]], Single]:
+def total_of(method: Method[Any]) -> Callable[[Sequence[SumPiece]], Single]:
     """How a method sums."""
     total = method.total
     assert total is not None
@@ -71,7 +71,7 @@ def pieces_of(
     buckets: Sequence[int],
     *,
     is_positive: bool,
-) -> list[Piece]:
+) -> list[SumPiece]:
     """What is seen where the records lie in these buckets."""
     found = []
     for number, theta in enumerate(thetas):
@@ -81,7 +81,7 @@ def pieces_of(
             for record, bucket in zip(records, buckets, strict=True):
                 counts[bucket] += record.factor**power if record.piece == number else 0
             tallies.append(tally_of(counts, holdings))
-        found.append(Piece(theta, *tallies, is_positive))
+        found.append(SumPiece(theta, *tallies, is_positive))
     return found
 
 
@@ -137,7 +137,7 @@ def test_a_deal_has_the_variance_of_all_its_permutations(data: st.DataObject) ->
             for power in (1, 2)
         )
         deal.add(each, first / sizes, second / sizes)
-    for group, found in enumerate(deal.variance()):
+    for group, found in enumerate(deal.compute_variances()):
         mine = [record for record in records if record.value == group]
         lines = np.repeat(np.flatnonzero(groups == group), counts[groups == group]).tolist()
         sums = [
@@ -185,11 +185,11 @@ def test_the_inverse_scatters_as_much_as_it_says() -> None:
 
 def _piece(  # noqa: PLR0913, PLR0917 - the records, and which of them
     holdings: Holdings, thetas: Floats, buckets: Matrix, factors: Floats, parts: Matrix, number: int
-) -> Piece:
+) -> SumPiece:
     weights = np.where(parts == number, factors, 0)
     first, second = (np.bincount(buckets, weights**power, len(holdings.sizes)) for power in (1, 2))
     first, second = (tally_of(each, holdings) for each in (first, second))
-    return Piece(thetas[number], first, second)
+    return SumPiece(thetas[number], first, second)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -209,8 +209,8 @@ def test_a_piece_in_two_parts_is_the_piece(method: str, question: tuple[list[Flo
 def test_a_sum_that_the_buckets_do_not_tell_has_the_certain_bounds_as_interval() -> None:
     holdings = holdings_of(TOGETHER)
     tally = tally_of(np.array([1, 2, 2]), holdings)
-    found = _inverse([Piece(np.array([5.0, 1.0, 1.0]), tally, tally)])
-    assert found.value == _uniform([Piece(np.array([5.0, 1.0, 1.0]), tally, tally)]).value
+    found = _inverse([SumPiece(np.array([5.0, 1.0, 1.0]), tally, tally)])
+    assert found.value == _uniform([SumPiece(np.array([5.0, 1.0, 1.0]), tally, tally)]).value
     assert (found.least, found.most) == (5, 25)
     assert found.estimate().interval() == (5, 25)
 
@@ -219,7 +219,7 @@ def test_a_sum_that_does_not_tell_apart_what_always_meets_is_told() -> None:
     holdings = holdings_of(TOGETHER)
     counts = TOGETHER[:, 2].astype(np.float64)
     tally = tally_of(counts, holdings)
-    found = _inverse([Piece(np.array([5.0, 5.0, 2.0]), tally, tally)])
+    found = _inverse([SumPiece(np.array([5.0, 5.0, 2.0]), tally, tally)])
     assert found.value == pytest.approx(2 * counts.sum())
 
 
@@ -256,7 +256,7 @@ def test_a_total_of_zeros_and_ones_is_the_count(method: str, wanted: list[int]) 
     total = total_of(METHODS[method])
     for selected in itertools.product(range(4), range(3), range(4)):
         tally = tally_of(np.array(selected), holdings)
-        found = total([Piece(theta, tally, tally)])
+        found = total([SumPiece(theta, tally, tally)])
         (count,) = counted(METHODS[method], None, tally, wanted)
         told = zip(_numbers(found), _numbers(count), strict=False)  # the error of shrunk only where there is none
         is_certain = count.least == count.most and method == "shrunk"  # what a count notices, and a sum of numbers not
@@ -282,4 +282,4 @@ def test_a_total_without_what_the_buckets_hold_is_our_mistake(method: str) -> No
     total, tally = METHODS[method].total, Tally.of_symbols(np.array([1, 2]))
     assert total is not None
     with pytest.raises(InternalError):
-        total(None, [Piece(np.ones(2), tally, tally)])
+        total(None, [SumPiece(np.ones(2), tally, tally)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bucket_oracles import seeded_requests, settings
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
 from sfumato.mechanisms._bucketization.buckets.one_size import find_best_size
 from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
@@ -43,7 +43,9 @@ def test_pairs_are_all_there_are() -> None:
             for large in range(small + 1, 9):
                 row = list_pairs(total, small, large)
                 steps = range(row.steps + 1) if row else range(0)
-                found = [(row.first - t * row.given, row.second + t * row.taken) for t in steps] if row else []
+                found = (
+                    [(row.first - t * row.small_step, row.second + t * row.large_step) for t in steps] if row else []
+                )
                 every = [(a, b) for b in range(total + 1) for a in range(total + 1) if a * small + b * large == total]
                 assert found == every
 
@@ -72,7 +74,7 @@ def test_one_and_two_sizes_are_the_best_of_all() -> None:
         for method, most in ((find_best_size, 1), (find_best_two_sizes, 2)):
             try:
                 got: int | None = method(problem).loss
-            except Blocked:
+            except NoBucketingError:
                 got = None
             assert got == _best(problem, every, most)
 
@@ -82,7 +84,7 @@ def test_top_down_is_valid_and_no_worse_than_two_sizes() -> None:
     for _, problem in seeded_requests(seed=10, number=300):
         try:
             start = find_best_two_sizes(problem)
-        except Blocked:
+        except NoBucketingError:
             continue
         tried += 1
         setting = split_top_down(problem)
@@ -95,7 +97,7 @@ def test_two_sizes_may_be_too_few() -> None:
     """A table of 9 records: only one bucket each of 2, 3 and 4."""
     problem = pose([1, 3, 5], [Fraction(1, 4), Fraction(7, 9), Fraction(2, 3)], 2, 4)
     for method in (find_best_two_sizes, split_top_down):
-        with pytest.raises(Blocked, match="finds no buckets within the caps; use 'optimal'"):
+        with pytest.raises(NoBucketingError, match="finds no buckets within the caps; use 'optimal'"):
             method(problem)
 
 

@@ -18,17 +18,17 @@ from selection import examples
 from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records.tally import Tally
-from sfumato._records.value_records import Values
+from sfumato._records.value_records import ValueEncoding
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato._verify.reference_distributions.sub_table_distribution import (
-    CellLaw,
+    SubTableDistribution,
     compute_lowered_belief,
     compute_raised_belief,
 )
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError, SpecError
 from sfumato.mechanisms._randomized_response import fine_grain
-from sfumato.mechanisms._randomized_response.fine_grain import FINEST, Objective, Options
+from sfumato.mechanisms._randomized_response.fine_grain import MOST_DENOMINATOR, Objective, Options
 from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import Direction
 from single import Single, counted
 from strategies import batch_splits, breach_bounds, fine_breach_bounds
@@ -78,12 +78,12 @@ def _requests(draw: st.DrawFn, bounds: st.SearchStrategy[BreachBound]) -> tuple[
 
 def _assert_kept(plan: fine_grain.Plan) -> None:
     """Every bound of the plan holds for every prior, by the exact law of what is published."""
-    law = CellLaw.of(range(len(plan.kept)), plan.published.retentions)
+    law = SubTableDistribution.of(range(len(plan.keep_numerators)), plan.design.retentions)
     for value, bound in enumerate(plan.bounds):
         if bound is not None:
-            assert compute_raised_belief(bound.prior, law.rise(value)) <= bound.posterior
+            assert compute_raised_belief(bound.prior, law.compute_rise(value)) <= bound.posterior
             if plan.options.direction is Direction.BOTH:
-                assert compute_lowered_belief(bound.posterior, law.fall(value)) >= bound.prior
+                assert compute_lowered_belief(bound.posterior, law.compute_fall(value)) >= bound.prior
 
 
 @every_choice
@@ -104,8 +104,8 @@ def test_too_fine_bounds_are_rounded_towards_privacy(
 ) -> None:
     plan = _plan(*request_, Options(direction))
     _assert_kept(plan)
-    assert plan.finest <= FINEST
-    assert len(plan.kept) * plan.finest <= LARGEST_BOUND
+    assert plan.denominator <= MOST_DENOMINATOR
+    assert len(plan.keep_numerators) * plan.denominator <= LARGEST_BOUND
 
 
 def test_rounding_costs_at_most_one_part_in_a_million_million() -> None:
@@ -113,7 +113,7 @@ def test_rounding_costs_at_most_one_part_in_a_million_million() -> None:
     limits = _limits("158/33", "204/79", "877/377", "227/102", "463/213", "939/439", "237/112", "477/227")
     plan = _plan((368, 184, 123, 92, 74, 61, 52, 46), limits)
     best = ["625/1209", "1125/31837", "56375/3190551", "4625/431613", "12875/1802619", "5875/1238419", "125/39494"]
-    assert plan.finest == FINEST
+    assert plan.denominator == MOST_DENOMINATOR
     for kept, exact in zip(plan.retentions, map(Fraction, best), strict=False):
         assert 0 <= exact - kept < Fraction(1, 10**12)
 
@@ -181,20 +181,20 @@ def test_retentions_that_can_be_undone_are_accepted() -> None:
 
 
 def test_two_values_that_are_never_kept_are_refused_by_name() -> None:
-    assert TIED.kept[:2] == (0, 0)
+    assert TIED.keep_numerators[:2] == (0, 0)
     with pytest.raises(InfeasibleError, match=r"^2 values would never be kept.*--objective aggregate") as caught:
         fine_grain.check_countable(TIED)
-    assert caught.value.with_values.startswith("'value 0', 'value 1' would never be kept")
+    assert caught.value.sentence_with_values.startswith("'value 0', 'value 1' would never be kept")
 
 
 def test_many_values_that_are_never_kept_are_not_all_named() -> None:
     plan = _plan((1,) * 8 + (50,), _limits(*["3/2"] * 8, "40"))
-    assert plan.kept.count(0) == 8
+    assert plan.keep_numerators.count(0) == 8
     with pytest.raises(InfeasibleError) as caught:
         fine_grain.check_countable(plan)
     assert "8 values" in str(caught.value)
-    assert "'value 4'" in caught.value.with_values
-    assert "'value 5'" not in caught.value.with_values
+    assert "'value 4'" in caught.value.sentence_with_values
+    assert "'value 5'" not in caught.value.sentence_with_values
 
 
 def test_retentions_that_drown_all_counts_are_refused_with_how_much_worse_they_are() -> None:
@@ -226,7 +226,7 @@ def test_the_aggregate_objective_always_gives_something_to_count_with() -> None:
     ):
         for direction in Direction:
             plan = _plan(counts, limits, Options(direction, Objective.AGGREGATE))
-            assert all(plan.kept)
+            assert all(plan.keep_numerators)
             fine_grain.check_countable(plan)
 
 
@@ -236,10 +236,10 @@ def test_the_aggregate_objective_always_gives_something_to_count_with() -> None:
 class EveryOutcome:
     """Stands in for the draws: row i draws the number i, so that one batch meets each outcome once."""
 
-    def stream(self, purpose: str) -> EveryOutcome:
+    def get_stream(self, purpose: str) -> EveryOutcome:
         return self
 
-    def integers(self, first_row: int, rows: int, bound: RandomBits) -> RandomBits:
+    def draw_integers(self, first_row: int, rows: int, bound: RandomBits) -> RandomBits:
         assert set(bound.tolist()) == {rows}, "one row for each outcome"
         return np.arange(rows, dtype=np.uint64)
 
@@ -247,11 +247,11 @@ class EveryOutcome:
 @pytest.mark.parametrize("plan", [PAPER, SKEWED, _plan((5, 3, 2), _limits("-", "4", "2"))])
 def test_replace_has_exactly_the_law_of_the_design(plan: fine_grain.Plan) -> None:
     """All outcomes are run through, for every original; a value that is never kept is drawn like any other."""
-    size = len(plan.kept)
-    for original, retention in enumerate(plan.published.retentions):
-        words = size * plan.finest
+    size = len(plan.keep_numerators)
+    for original, retention in enumerate(plan.design.retentions):
+        words = size * plan.denominator
         codes = np.full(words, original, dtype=np.uint8)
-        replaced = fine_grain.replace(plan, codes, None, cast("Draws", EveryOutcome()), 0)
+        replaced = fine_grain.perturb(plan, codes, None, cast("Draws", EveryOutcome()), 0)
         assert replaced.cells is None
         found = {value: Fraction(count, words) for value, count in Counter(replaced.values.tolist()).items()}
         expected = dict.fromkeys(range(size), (1 - retention) / size)
@@ -263,20 +263,20 @@ def test_replace_has_exactly_the_law_of_the_design(plan: fine_grain.Plan) -> Non
 def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[range]) -> None:
     codes = (np.arange(ROWS) % 6).astype(np.uint8)
     parts = [
-        fine_grain.replace(SKEWED, codes[each.start : each.stop], None, DRAWS, each.start).values for each in batches
+        fine_grain.perturb(SKEWED, codes[each.start : each.stop], None, DRAWS, each.start).values for each in batches
     ]
-    assert np.array_equal(np.concatenate(parts), fine_grain.replace(SKEWED, codes, None, DRAWS, 0).values)
+    assert np.array_equal(np.concatenate(parts), fine_grain.perturb(SKEWED, codes, None, DRAWS, 0).values)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
 def test_replace_keeps_the_type_of_the_codes_and_stays_in_the_domain(kind: type[np.integer[Any]]) -> None:
-    values = fine_grain.replace(SKEWED, np.full(ROWS, 5, dtype=kind), None, DRAWS, 0).values
+    values = fine_grain.perturb(SKEWED, np.full(ROWS, 5, dtype=kind), None, DRAWS, 0).values
     assert values.dtype == kind
     assert set(values.tolist()) == set(range(6))
 
 
 def test_replace_of_an_empty_batch_is_empty() -> None:
-    assert len(fine_grain.replace(SKEWED, np.array([], dtype=np.uint8), None, DRAWS, 3).values) == 0
+    assert len(fine_grain.perturb(SKEWED, np.array([], dtype=np.uint8), None, DRAWS, 3).values) == 0
 
 
 # Counting
@@ -284,7 +284,7 @@ def test_replace_of_an_empty_batch_is_empty() -> None:
 
 def _counted(plan: fine_grain.Plan, counts: Any, wanted: Sequence[int]) -> Single:
     tally = Tally.of_symbols(np.array(counts))
-    (moments,) = counted(fine_grain.MECHANISM.estimators["closed"], plan.published, tally, wanted)
+    (moments,) = counted(fine_grain.MECHANISM.estimators["closed"], plan.design, tally, wanted)
     return moments
 
 
@@ -295,9 +295,9 @@ def _matrix(plan: fine_grain.Plan) -> np.ndarray:
 
 @pytest.mark.parametrize("plan", [PAPER, SKEWED], ids=["one never kept", "all kept"])
 def test_weights_are_the_inverse_of_the_law(plan: fine_grain.Plan) -> None:
-    written = fine_grain.make_weights(plan.published)
+    written = fine_grain.make_weights(plan.design)
     assert written is not None
-    size = len(plan.kept)
+    size = len(plan.keep_numerators)
     inverse = np.linalg.inv(_matrix(plan))
     for value, published, weight in zip(*written.values(), strict=True):
         assert weight == pytest.approx(inverse[published, value])
@@ -307,12 +307,12 @@ def test_weights_are_the_inverse_of_the_law(plan: fine_grain.Plan) -> None:
 def test_weights_of_a_large_domain_are_not_written_out() -> None:
     size = fine_grain.MOST_WEIGHTS + 1
     plan = _plan([1] * size, _limits("3", *["4"] * (size - 1)), Options(objective=Objective.AGGREGATE))
-    assert fine_grain.make_weights(plan.published) is None
+    assert fine_grain.make_weights(plan.design) is None
 
 
 @given(st.lists(st.integers(0, 100), min_size=6, max_size=6), st.integers(0, 5))
 def test_weights_summed_over_the_rows_are_the_estimate(counts: list[int], value: int) -> None:
-    written = fine_grain.make_weights(SKEWED.published)
+    written = fine_grain.make_weights(SKEWED.design)
     assert written is not None
     weights = written["weight"].reshape(6, 6)[value]
     assert _counted(SKEWED, counts, [value]).value == pytest.approx(weights @ counts, rel=1e-6, abs=1e-6)
@@ -348,8 +348,8 @@ def test_no_rows_are_zero_and_certain() -> None:
 
 
 def test_a_release_shows_one_value_of_the_domain() -> None:
-    shown = fine_grain.make_encoding(SKEWED.published)
-    assert isinstance(shown, Values)
+    shown = fine_grain.make_encoding(SKEWED.design)
+    assert isinstance(shown, ValueEncoding)
     assert (shown.symbols.tolist(), shown.cells) == (list(range(6)), None)
 
 
@@ -358,12 +358,12 @@ def test_a_release_shows_one_value_of_the_domain() -> None:
 
 @pytest.mark.parametrize("plan", [PAPER, SKEWED, _plan((5, 3, 2), _limits("-", "4", "2"))])
 def test_design_comes_back_from_json(plan: fine_grain.Plan) -> None:
-    written = json.loads(json.dumps(plan.published.to_json(), allow_nan=False))
-    assert fine_grain.read_design(written, ["string"]) == plan.published
+    written = json.loads(json.dumps(plan.design.to_json(), allow_nan=False))
+    assert fine_grain.read_design(written, ["string"]) == plan.design
 
 
 def _written() -> dict[str, Any]:
-    return _plan((5, 3, 2), _limits("-", "4", "2")).published.to_json()
+    return _plan((5, 3, 2), _limits("-", "4", "2")).design.to_json()
 
 
 def test_a_written_design_has_the_bounds_and_the_retentions_and_no_count() -> None:
@@ -466,7 +466,7 @@ def test_a_direction_that_lets_beliefs_fall_is_remarked_upon() -> None:
 
 def test_promise_states_the_numbers_of_each_value() -> None:
     limits = [BreachBound("1/10", "1/7"), BreachBound("1/8", "18/25"), None]
-    promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).published)
+    promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).design)
     for words in ("'value 0' 1/10 and 1/7, odds 1.5 times; ", "'value 1' 1/8 and 18/25, odds 18 times."):
         assert words in promise
     assert promise.endswith(" Without a bound, and so not protected: 'value 2'.")
@@ -477,7 +477,7 @@ def test_promise_of_a_share_that_was_rounded_to_nothing_is_its_factor_alone() ->
     millionths of it.
     """
     limits = [BreachBound("1/1000000000", "1/250000000"), BreachBound("1/5", "4/5"), None]
-    promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).published)
+    promise = fine_grain.state_guarantee(_plan((1, 1, 1), limits).design)
     assert "The bounds: 'value 0' odds just over 4 times; 'value 1' 1/5 and 4/5, odds 16 times." in promise
     assert "1000000000" not in promise
     assert "single values, not for statements about several" in promise
@@ -486,7 +486,7 @@ def test_promise_of_a_share_that_was_rounded_to_nothing_is_its_factor_alone() ->
 
 def test_promise_says_whether_beliefs_may_fall() -> None:
     upward, both = (
-        fine_grain.state_guarantee(_plan((1, 1), _limits("3", "4"), Options(direction)).published)
+        fine_grain.state_guarantee(_plan((1, 1), _limits("3", "4"), Options(direction)).design)
         for direction in (Direction.UPWARD, Direction.BOTH)
     )
     assert "not promised that a chance does not fall" in upward
@@ -494,7 +494,7 @@ def test_promise_says_whether_beliefs_may_fall() -> None:
 
 
 def test_promise_of_many_bounds_names_some() -> None:
-    promise = fine_grain.state_guarantee(_plan((1,) * 8, _limits(*["3"] * 8)).published)
+    promise = fine_grain.state_guarantee(_plan((1,) * 8, _limits(*["3"] * 8)).design)
     assert "'value 4'" in promise
     assert "'value 5'" not in promise
     assert "and 3 more in the design" in promise
@@ -506,5 +506,5 @@ def test_aggregate_design_does_not_follow_single_records(place: int) -> None:
     counts = [505, 305, 225, 135, 95, 65, 45, 25]
     limits = _limits("3", "4", "5", "6", "7", "8", "9", "10")
     one_more = [count + (number == place) for number, count in enumerate(counts)]
-    designs = [_plan(each, limits, Options(objective=Objective.AGGREGATE)).published for each in (counts, one_more)]
+    designs = [_plan(each, limits, Options(objective=Objective.AGGREGATE)).design for each in (counts, one_more)]
     assert designs[0].retentions == designs[1].retentions

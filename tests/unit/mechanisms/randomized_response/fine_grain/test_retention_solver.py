@@ -21,11 +21,11 @@ from sfumato.mechanisms._randomized_response.fine_grain.amplification_order impo
     Direction,
 )
 from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import (
-    aggregate,
+    compute_record_utility,
+    compute_total_variance,
     find_violation,
-    record_utility,
     solve,
-    total_variance,
+    solve_aggregate,
 )
 from sfumato.mechanisms._randomized_response.fine_grain.shadow_prices import compute_shadow_prices
 
@@ -180,7 +180,7 @@ def _uniform(bounds: Sequence[Fraction | None]) -> Fraction:
 def test_upward_optimum_of_known_cases(case: Case) -> None:
     shares = _exact(case.shares)
     retentions = solve(shares, _bounds(case.amplifications), UPWARD)
-    assert record_utility(shares, retentions) == Fraction(case.utility)
+    assert compute_record_utility(shares, retentions) == Fraction(case.utility)
     assert list(retentions) == _exact(case.retentions)
 
 
@@ -188,7 +188,7 @@ def test_upward_optimum_of_known_cases(case: Case) -> None:
 def test_optimum_in_both_directions_of_known_cases(case: Case) -> None:
     shares = _exact(case.shares)
     retentions = solve(shares, _bounds(case.amplifications), BOTH)
-    assert float(record_utility(shares, retentions)) == pytest.approx(case.utility_both, abs=1e-9)
+    assert float(compute_record_utility(shares, retentions)) == pytest.approx(case.utility_both, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", PEAKS)
@@ -219,7 +219,7 @@ def test_optimum_agrees_with_the_full_linear_program(
     assert found.fun is not None
     size = len(counts)
     expected = (1 - found.fun * (size - 1)) / size
-    assert float(record_utility(counts, solve(counts, bounds, direction))) == pytest.approx(expected, rel=1e-9)
+    assert float(compute_record_utility(counts, solve(counts, bounds, direction))) == pytest.approx(expected, rel=1e-9)
 
 
 def _best_vertex(counts: Sequence[int], rows: Sequence[Row]) -> Fraction:
@@ -254,7 +254,7 @@ def test_optimum_is_exactly_the_best_vertex(
 ) -> None:
     counts, bounds = problem
     expected = _utility(counts, _best_vertex(counts, _rows(bounds, direction)))
-    assert record_utility(counts, solve(counts, bounds, direction)) == expected
+    assert compute_record_utility(counts, solve(counts, bounds, direction)) == expected
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -264,7 +264,7 @@ def test_optimum_of_every_kind_is_exactly_the_best_vertex(
 ) -> None:
     bounds = _bounds(written)
     expected = _utility(counts, _best_vertex(counts, _rows(bounds, direction)))
-    assert record_utility(counts, solve(counts, bounds, direction)) == expected
+    assert compute_record_utility(counts, solve(counts, bounds, direction)) == expected
 
 
 @pytest.mark.parametrize("difference", [-1, 0, 1])
@@ -273,7 +273,7 @@ def test_optimum_is_exact_where_the_slopes_differ_by_less_than_any_float(directi
     """With shares 1 and 2, the first bound 2 makes a higher level worth nothing; far below 2**-160 it must decide."""
     counts, bounds = [1, 2], [2 + Fraction(difference, 2**300), Fraction(3)]
     expected = _utility(counts, _best_vertex(counts, _rows(bounds, direction)))
-    assert record_utility(counts, solve(counts, bounds, direction)) == expected
+    assert compute_record_utility(counts, solve(counts, bounds, direction)) == expected
 
 
 @settings(max_examples=examples(50))
@@ -291,7 +291,7 @@ def test_optimum_is_never_worse_than_uniform_perturbation(
     counts, bounds = problem
     uniform = [_uniform(bounds)] * len(counts)
     assert find_violation(bounds, uniform, direction) is None
-    assert record_utility(counts, solve(counts, bounds, direction)) >= record_utility(counts, uniform)
+    assert compute_record_utility(counts, solve(counts, bounds, direction)) >= compute_record_utility(counts, uniform)
 
 
 @settings(max_examples=examples(50))
@@ -314,7 +314,7 @@ def test_optimum_does_not_depend_on_the_order_of_values(
     order = list(range(len(counts)))
     shuffler.shuffle(order)
     shuffled = solve([counts[place] for place in order], [bounds[place] for place in order], direction)
-    assert record_utility([counts[place] for place in order], shuffled) == record_utility(
+    assert compute_record_utility([counts[place] for place in order], shuffled) == compute_record_utility(
         counts, solve(counts, bounds, direction)
     )
 
@@ -334,7 +334,7 @@ def test_counts_and_shares_have_the_same_optimum(
 @given(problems())
 def test_both_directions_cost_utility(problem: tuple[list[int], list[Fraction | None]]) -> None:
     counts, bounds = problem
-    upward, both = (record_utility(counts, solve(counts, bounds, direction)) for direction in (UPWARD, BOTH))
+    upward, both = (compute_record_utility(counts, solve(counts, bounds, direction)) for direction in (UPWARD, BOTH))
     assert both <= upward
 
 
@@ -360,7 +360,7 @@ def test_nothing_to_solve_is_our_mistake(bounds: list[Fraction | None], directio
     ("retentions", "utility"), [("0 0 0", "1/3"), ("1 1 1", "1"), ("1 0 0", "2/3"), ("1/2 1/4 0", "13/24")]
 )
 def test_record_utility_counts_the_redrawn_that_hit_the_truth(retentions: str, utility: str) -> None:
-    assert record_utility([2, 1, 1], _exact(retentions)) == Fraction(utility)
+    assert compute_record_utility([2, 1, 1], _exact(retentions)) == Fraction(utility)
 
 
 # --------------------------------------------------------------------------------------------------------- feasibility
@@ -411,14 +411,14 @@ def test_shadow_price_is_the_gain_of_a_slightly_larger_bound(
 ) -> None:
     counts, bounds = problem
     retentions = solve(counts, bounds, direction)
-    utility, step = record_utility(counts, retentions), Fraction(1, 10**12)
+    utility, step = compute_record_utility(counts, retentions), Fraction(1, 10**12)
     prices = compute_shadow_prices(counts, bounds, retentions, direction)
     for value, bound in enumerate(bounds):
         if bound is None:
             assert prices[value] == 0
             continue
         relaxed = [*bounds[:value], bound + step, *bounds[value + 1 :]]
-        gain = (record_utility(counts, solve(counts, relaxed, direction)) - utility) / step
+        gain = (compute_record_utility(counts, solve(counts, relaxed, direction)) - utility) / step
         assert prices[value] == pytest.approx(float(gain), rel=1e-6, abs=1e-9)
 
 
@@ -466,7 +466,9 @@ positive = st.integers(5, 100).map(lambda percent: Fraction(percent, 100))
 @given(st.lists(st.tuples(st.integers(0, 20), positive), min_size=2, max_size=7), st.integers(1, 9))
 def test_total_variance_agrees_with_the_inverse_matrix(drawn: list[tuple[int, Fraction]], more: int) -> None:
     counts, retentions = [more + count for count, _ in drawn], [retention for _, retention in drawn]
-    assert total_variance(counts, retentions) == pytest.approx(_variance_by_inversion(counts, retentions), rel=1e-8)
+    assert compute_total_variance(counts, retentions) == pytest.approx(
+        _variance_by_inversion(counts, retentions), rel=1e-8
+    )
 
 
 @settings(max_examples=examples(50))
@@ -476,21 +478,25 @@ def test_total_variance_with_one_value_that_is_never_kept(
 ) -> None:
     counts, retentions = [more + count for count, _ in drawn], [retention for _, retention in drawn]
     retentions[place % len(drawn)] = Fraction(0)
-    assert total_variance(counts, retentions) == pytest.approx(_variance_by_inversion(counts, retentions), rel=1e-8)
+    assert compute_total_variance(counts, retentions) == pytest.approx(
+        _variance_by_inversion(counts, retentions), rel=1e-8
+    )
 
 
 def test_total_variance_of_a_rarely_kept_value_is_near_that_of_one_never_kept() -> None:
     """The inverse of a retention of 10**-12 must not swallow those of the others."""
-    never = total_variance([1, 2, 3], _exact("0 1/2 1/3"))
-    assert total_variance([1, 2, 3], [Fraction(1, 10**12), Fraction(1, 2), Fraction(1, 3)]) == pytest.approx(never)
+    never = compute_total_variance([1, 2, 3], _exact("0 1/2 1/3"))
+    assert compute_total_variance([1, 2, 3], [Fraction(1, 10**12), Fraction(1, 2), Fraction(1, 3)]) == pytest.approx(
+        never
+    )
 
 
 def test_total_variance_is_infinite_if_two_values_are_never_kept() -> None:
-    assert math.isinf(total_variance([1, 1, 1], _exact("0 1/2 0")))
+    assert math.isinf(compute_total_variance([1, 1, 1], _exact("0 1/2 0")))
 
 
 def test_total_variance_of_a_table_published_as_it_is() -> None:
-    assert total_variance([1, 2, 3], _exact("1 1 1")) == 0
+    assert compute_total_variance([1, 2, 3], _exact("1 1 1")) == 0
 
 
 @settings(max_examples=examples(40))
@@ -499,7 +505,7 @@ def test_aggregate_keeps_every_value_and_meets_every_demand(
     problem: tuple[list[int], list[Fraction | None]], direction: Direction
 ) -> None:
     counts, bounds = problem
-    retentions = aggregate(counts, bounds, direction)
+    retentions = solve_aggregate(counts, bounds, direction)
     assert min(retentions) > 0 or (len(counts) == 2 and max(retentions) > 0)  # of two values, one tells both
     assert find_violation(bounds, retentions, direction) is None
 
@@ -511,22 +517,22 @@ def test_aggregate_is_never_worse_than_uniform_perturbation(
     problem: tuple[list[int], list[Fraction | None]], direction: Direction
 ) -> None:
     counts, bounds = problem
-    uniform = total_variance(counts, [_uniform(bounds)] * len(counts))
-    assert total_variance(counts, aggregate(counts, bounds, direction)) <= uniform
+    uniform = compute_total_variance(counts, [_uniform(bounds)] * len(counts))
+    assert compute_total_variance(counts, solve_aggregate(counts, bounds, direction)) <= uniform
 
 
 @pytest.mark.parametrize("direction", Direction)
 def test_aggregate_is_uniform_under_equal_bounds(direction: Direction) -> None:
     bounds = _bounds("4 4 4 4 4")
-    assert aggregate([5, 4, 3, 2, 1], bounds, direction) == (Fraction(3, 8),) * 5
+    assert solve_aggregate([5, 4, 3, 2, 1], bounds, direction) == (Fraction(3, 8),) * 5
 
 
 @pytest.mark.parametrize(("direction", "most"), [(UPWARD, 0.6), (BOTH, 0.999)])
 def test_aggregate_gains_where_the_bounds_differ(direction: Direction, most: float) -> None:
     case = CASES["skewed"]
     shares, bounds = _exact(case.shares), _bounds(case.amplifications)
-    found = total_variance(shares, aggregate(shares, bounds, direction))
-    assert found < most * total_variance(shares, [_uniform(bounds)] * len(shares))
+    found = compute_total_variance(shares, solve_aggregate(shares, bounds, direction))
+    assert found < most * compute_total_variance(shares, [_uniform(bounds)] * len(shares))
 
 
 def _best_on_a_grid(counts: Sequence[int], bounds: Sequence[Fraction | None], direction: Direction) -> float:
@@ -547,20 +553,20 @@ def _best_on_a_grid(counts: Sequence[int], bounds: Sequence[Fraction | None], di
         else:
             kept[-1] = np.where((size - 1) * kept[one] + bound * kept[other] <= bound - 1, kept[-1], -1.0)
     kept = kept[:, (kept[-1] >= 0) & ((kept > 1e-6).sum(axis=0) >= size - 1)]
-    return min(total_variance(counts, [Fraction(each) for each in column]) for column in kept.T.tolist())
+    return min(compute_total_variance(counts, [Fraction(each) for each in column]) for column in kept.T.tolist())
 
 
 def test_aggregate_of_two_values_has_tight_demands_and_not_equal_retentions() -> None:
     """Equal retentions of 0.535 have more than three times the error."""
     counts, bounds = [49_755, 6_103], _bounds("3301/1001 2092/17")
-    kept = aggregate(counts, bounds, UPWARD)
+    kept = solve_aggregate(counts, bounds, UPWARD)
     assert [round(float(each), 3) for each in kept] == [0.989, 0.397]
     for one, other in ((0, 1), (1, 0)):
         bound = bounds[one]
         assert bound is not None
         assert kept[one] + bound * kept[other] == bound - 1
-    assert math.sqrt(total_variance(counts, _exact("0.535 0.535")) / total_variance(counts, kept)) > 3.2
-    assert total_variance(counts, kept) < total_variance(counts, _exact("0.985 0.398"))
+    assert math.sqrt(compute_total_variance(counts, _exact("0.535 0.535")) / compute_total_variance(counts, kept)) > 3.2
+    assert compute_total_variance(counts, kept) < compute_total_variance(counts, _exact("0.985 0.398"))
 
 
 @settings(max_examples=examples(25))
@@ -572,7 +578,7 @@ def test_no_retentions_of_two_values_on_a_grid_are_better(
     problem: tuple[list[int], list[Fraction | None]], direction: Direction
 ) -> None:
     counts, bounds = problem
-    found = total_variance(counts, aggregate(counts, bounds, direction))
+    found = compute_total_variance(counts, solve_aggregate(counts, bounds, direction))
     assert found <= _best_on_a_grid(counts, bounds, direction) * 1.001 + 1e-12
 
 
@@ -584,12 +590,14 @@ def test_no_retentions_of_two_values_on_a_grid_are_better(
 )
 def test_no_retentions_of_three_values_on_a_grid_are_better(counts: list[int], bounds: str, gain: float) -> None:
     limits = _bounds(bounds)
-    found = total_variance(counts, aggregate(counts, limits, UPWARD))
+    found = compute_total_variance(counts, solve_aggregate(counts, limits, UPWARD))
     assert found <= _best_on_a_grid(counts, limits, UPWARD) * 1.001
     ladder = AmplificationOrder.of(counts, limits, UPWARD)
-    curve = [ladder.retentions(Candidate(ladder.end * Fraction(part, 1000))) for part in range(1, 1000)]
+    curve = [
+        ladder.compute_retentions(Candidate(ladder.highest_level * Fraction(part, 1000))) for part in range(1, 1000)
+    ]
     kept = [each for each in curve if min(each) > 0 and find_violation(limits, each, UPWARD) is None]
-    assert min(total_variance(counts, each) for each in kept) >= found * gain
+    assert min(compute_total_variance(counts, each) for each in kept) >= found * gain
 
 
 # ------------------------------------------------------------------------------------------------------- large domains
@@ -614,7 +622,7 @@ def test_large_domains_are_solved(direction: Direction) -> None:
     assert find_violation(bounds, retentions, direction) is None
     assert min(retentions) >= 0
     best = _best_of_many_levels(counts, bounds, direction)
-    assert best * (1 - 1e-12) <= float(record_utility(counts, retentions)) <= best * (1 + 1e-4)
+    assert best * (1 - 1e-12) <= float(compute_record_utility(counts, retentions)) <= best * (1 + 1e-4)
 
 
 def _best_of_many_levels(counts: Sequence[int], bounds: Sequence[Fraction | None], direction: Direction) -> float:
@@ -639,4 +647,4 @@ def test_large_domains_have_prices_and_aggregates() -> None:
     prices = compute_shadow_prices(counts, bounds, solve(counts, bounds, UPWARD), UPWARD)
     assert prices[:2] == (0, 0)
     assert max(prices) > 0
-    assert find_violation(bounds, aggregate(counts, bounds, UPWARD), UPWARD) is None
+    assert find_violation(bounds, solve_aggregate(counts, bounds, UPWARD), UPWARD) is None

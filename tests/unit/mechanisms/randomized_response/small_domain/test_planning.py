@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import InfeasibleError, InternalError
 from sfumato.mechanisms._randomized_response.small_domain.balancing import (
-    Balanced,
+    BalancedGroups,
     Group,
     balance,
     find_protected_places,
@@ -21,11 +21,11 @@ from sfumato.mechanisms._randomized_response.small_domain.balancing import (
 from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
-    error_bound,
+    compute_error_bound,
+    compute_total_variance,
     merge_by_bound,
     merge_by_variance,
     merge_groups,
-    total_variance,
 )
 from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
 
@@ -129,7 +129,7 @@ def _is_flat(group: Group, width: int) -> bool:
     return len(_places(group)) == width and len(set(group) - {0}) == 1
 
 
-def _fully_balanced(counts: Counts) -> Balanced:
+def _fully_balanced(counts: Counts) -> BalancedGroups:
     return balance(counts, range(len(counts)))
 
 
@@ -290,7 +290,7 @@ def test_the_first_group_asks_only_for_records_that_exist() -> None:
 
 
 def test_one_value_makes_one_group() -> None:
-    assert _fully_balanced((0, 7)) == Balanced(1, ((0, 7),))
+    assert _fully_balanced((0, 7)) == BalancedGroups(1, ((0, 7),))
 
 
 @pytest.mark.parametrize(("counts", "least"), [((5, 5), "1/2"), ((0, 1, 6), "1/7"), ((3,), "1")])
@@ -315,7 +315,7 @@ def test_the_protected_records_are_balanced_as_if_alone(table: Table) -> None:
     alone = tuple(count * (place in protected) for place, count in enumerate(counts))
     balanced = balance(counts, protected)
     kept = tuple(tuple(count * (place in protected) for place, count in enumerate(group)) for group in balanced.groups)
-    assert Balanced(balanced.balance, kept) == _fully_balanced(alone)
+    assert BalancedGroups(balanced.balance, kept) == _fully_balanced(alone)
 
 
 @given(_partly_protected())
@@ -360,12 +360,12 @@ def test_poured_groups_are_nearly_balanced(table: Table) -> None:
 def test_a_balance_of_one_needs_no_lemma() -> None:
     """θ' = 1: α does not exist. The priors are 1/10 each, above the prior 1/15 but below twice the prior."""
     balanced = balance((70, 20, 6, 4), (2, 3))
-    assert balanced == Balanced(1, ((54, 0, 6, 0), (16, 20, 0, 4)))
+    assert balanced == BalancedGroups(1, ((54, 0, 6, 0), (16, 20, 0, 4)))
     assert [merge_groups([group], (2, 3)).prior for group in balanced.groups] == [Fraction(1, 10), Fraction(1, 10)]
 
 
 def test_one_protected_value_makes_one_group() -> None:
-    assert balance((70, 26, 4), (2,)) == Balanced(1, ((70, 26, 4),))
+    assert balance((70, 26, 4), (2,)) == BalancedGroups(1, ((70, 26, 4),))
 
 
 # Rearranging
@@ -428,9 +428,10 @@ def test_a_cell_is_the_union_of_its_groups(loose: Loose) -> None:
 
 def _belief(part: CountedCell, value: int, seen: int, posterior: Fraction) -> Fraction:
     """By Bayes, what somebody who knows the counts of the cell believes of a record with a given published value."""
-    swap = part.swap_probability(posterior)
+    swap = part.compute_swap_probability(posterior)
     chances = {
-        place: part.counts[place] * (swap + (place == seen) * part.retention(posterior)) for place in part.places
+        place: part.counts[place] * (swap + (place == seen) * part.compute_retention(posterior))
+        for place in part.places
     }
     return chances[value] / sum(chances.values())
 
@@ -454,13 +455,13 @@ def test_the_law_of_a_cell_is_the_uniform_one(asked: Request) -> None:
     """Eq. (4) and (10)."""
     counts, protected, posterior = asked
     union = merge_groups([counts], protected)
-    prior, retention, swap = union.prior, union.retention(posterior), union.swap_probability(posterior)
-    amplification = union.amplification(posterior)
+    prior, retention, swap = union.prior, union.compute_retention(posterior), union.compute_swap_probability(posterior)
+    amplification = union.compute_amplification(posterior)
     assert prior is not None
     assert amplification == posterior * (1 - prior) / (prior * (1 - posterior))
     assert retention == (amplification - 1) / (union.domain_size - 1 + amplification)
     assert swap == 1 / (union.domain_size - 1 + amplification)
-    assert union.words(posterior)[0] * swap == union.words(posterior)[1] * retention
+    assert union.split_outcomes(posterior)[0] * swap == union.split_outcomes(posterior)[1] * retention
 
 
 @given(st.integers(2, 20), st.integers(1, 1000), st.data())
@@ -468,7 +469,7 @@ def test_a_flat_cell_shows_the_truth_with_the_posterior(size: int, height: int, 
     """Whatever the number of values: no law that keeps every belief below the posterior shows it more often."""
     flat = merge_groups([(height,) * size], range(size))
     posterior = data.draw(_posteriors(flat))
-    assert flat.retention(posterior) + flat.swap_probability(posterior) == posterior
+    assert flat.compute_retention(posterior) + flat.compute_swap_probability(posterior) == posterior
 
 
 @pytest.mark.parametrize(
@@ -511,26 +512,26 @@ def test_a_cell_without_protected_values_would_be_published_as_it_is() -> None:
     """Legal by the letter of the paper, and why it is not feasible here."""
     bare = merge_groups([(9, 5, 0)], (2,))
     half = Fraction(1, 2)
-    assert (bare.prior, bare.amplification(half)) == (None, None)
-    assert bare.retention(half) == 1
-    assert bare.swap_probability(half) == 0
-    assert total_variance([bare], half) == 0
+    assert (bare.prior, bare.compute_amplification(half)) == (None, None)
+    assert bare.compute_retention(half) == 1
+    assert bare.compute_swap_probability(half) == 0
+    assert compute_total_variance([bare], half) == 0
 
 
 @pytest.mark.parametrize(("counts", "posterior"), [((9, 0), "9/10"), ((6, 4), "3/5"), ((6, 4), "1/2")])
 def test_a_cell_whose_beliefs_may_not_rise_has_no_retention(counts: Counts, posterior: str) -> None:
     stuck = merge_groups([counts], range(2))
     with pytest.raises(InternalError, match="has no retention"):
-        stuck.retention(Fraction(posterior))
-    assert error_bound([stuck], Fraction(posterior)) == math.inf
-    assert total_variance([stuck], Fraction(posterior)) == math.inf
+        stuck.compute_retention(Fraction(posterior))
+    assert compute_error_bound([stuck], Fraction(posterior)) == math.inf
+    assert compute_total_variance([stuck], Fraction(posterior)) == math.inf
 
 
 def test_the_whole_table_is_bounded_by_its_own_largest_share_not_by_the_prior() -> None:
     """Only beliefs up to 2/7 are covered then, not up to the prior 1/3 that was asked for."""
     whole = merge_groups([EXAMPLE], find_protected_places(EXAMPLE, Fraction(1, 3)))
     assert whole.prior == Fraction(2, 7)
-    assert whole.amplification(Fraction(2, 3)) == 5
+    assert whole.compute_amplification(Fraction(2, 3)) == 5
 
 
 # Costs
@@ -538,14 +539,14 @@ def test_the_whole_table_is_bounded_by_its_own_largest_share_not_by_the_prior() 
 
 def _exact_variance(part: CountedCell, posterior: Fraction) -> Fraction:
     """The variance as the sum over the values of the cell, for each record that holds it and each that does not."""
-    retention, swap = part.retention(posterior), part.swap_probability(posterior)
+    retention, swap = part.compute_retention(posterior), part.compute_swap_probability(posterior)
     own, other = (chance * (1 - chance) / retention**2 for chance in (retention + swap, swap))
     return sum((count * own + (part.total - count) * other for count in part.counts if count), Fraction(0))
 
 
 def _paper_bound(part: CountedCell, posterior: Fraction) -> float:
     """Eq. (11), for a cell with a prior."""
-    amplification = part.amplification(posterior)
+    amplification = part.compute_amplification(posterior)
     assert amplification is not None
     factor = 2 * math.sqrt(math.log(40))
     return factor / math.sqrt(part.total) * float(part.domain_size / (amplification - 1) + 1)
@@ -557,8 +558,10 @@ def test_total_variance_adds_up_the_variances_of_all_counts(
 ) -> None:
     counts, protected, posterior = asked
     union = merge_groups([counts], protected)
-    assert total_variance([union], posterior) == pytest.approx(float(_exact_variance(union, posterior)), rel=1e-12)
-    assert total_variance([union, union], posterior) == 2 * total_variance([union], posterior)
+    assert compute_total_variance([union], posterior) == pytest.approx(
+        float(_exact_variance(union, posterior)), rel=1e-12
+    )
+    assert compute_total_variance([union, union], posterior) == 2 * compute_total_variance([union], posterior)
 
 
 @given(_requests())
@@ -568,14 +571,14 @@ def test_error_bound_weighs_the_bounds_of_the_cells(asked: Request) -> None:
     parts = merge_by_bound(groups, rearrange_groups(groups), protected, posterior, 0)
     cells = [merge_groups([groups[number] for number in part], protected) for part in parts]
     expected = sum(part.total * _paper_bound(part, posterior) for part in cells) / sum(counts)
-    assert error_bound(cells, posterior) == pytest.approx(expected, rel=1e-12)
+    assert compute_error_bound(cells, posterior) == pytest.approx(expected, rel=1e-12)
 
 
 def test_costs_beyond_floats_are_infinite_and_leave_the_whole_table() -> None:
     """A belief that may rise by next to nothing: no cut is better than another, and none is refused."""
     counts = (6, 3, 3)
     posterior = Fraction(1, 2) + Fraction(1, 10**400)
-    assert total_variance([merge_groups([counts], range(3))], posterior) == math.inf
+    assert compute_total_variance([merge_groups([counts], range(3))], posterior) == math.inf
     groups = _fully_balanced(counts).groups
     assert len(groups) == 2
     assert merge_by_variance(groups, range(3), posterior, 0) == ((0, 1),)
@@ -614,7 +617,7 @@ def _assert_cheapest(loose: Loose, minimum: int, cost: Cost, found: Sequence[Par
 def test_merged_by_variance_is_the_best_of_all_cuts(loose: Loose, minimum: int) -> None:
     groups, protected, posterior = loose
     found = merge_by_variance(groups, protected, posterior, minimum)
-    _assert_cheapest(loose, minimum, total_variance, found)
+    _assert_cheapest(loose, minimum, compute_total_variance, found)
 
 
 @given(_mergeable(), st.integers(0, 30), st.randoms(use_true_random=False))
@@ -624,7 +627,7 @@ def test_merged_by_bound_is_the_best_of_all_cuts_of_the_order(loose: Loose, mini
     found = merge_by_bound(groups, order, protected, posterior, minimum)
     moved = Loose([groups[number] for number in order], protected, posterior)
     positions = [tuple(order.index(number) for number in part) for part in found]
-    _assert_cheapest(moved, minimum, error_bound, positions)
+    _assert_cheapest(moved, minimum, compute_error_bound, positions)
 
 
 @given(_requests(), st.integers(0, 100))
@@ -679,7 +682,11 @@ def test_groups_that_cost_as_much_together_are_merged() -> None:
     groups = [(4, 4), (4, 4)]
     apart = [merge_groups([group], (0, 1)) for group in groups]
     posterior = Fraction(3, 4)
-    assert total_variance(apart, posterior) == total_variance([merge_groups(groups, (0, 1))], posterior) == 24
+    assert (
+        compute_total_variance(apart, posterior)
+        == compute_total_variance([merge_groups(groups, (0, 1))], posterior)
+        == 24
+    )
     assert merge_by_variance(groups, (0, 1), posterior, 0) == ((0, 1),)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._randomized_response.small_domain.planning_steps import (
-    SHOWN,
+    SHOWN_GROUPS,
     describe_groups,
     make_groups_table,
 )
@@ -30,7 +30,7 @@ def test_json_has_values_and_counts() -> None:
 
 
 def test_many_groups_are_cut_for_people_and_said_to_be() -> None:
-    groups = tuple((each, each) for each in range(1, SHOWN + 6))
+    groups = tuple((each, each) for each in range(1, SHOWN_GROUPS + 6))
     table = make_groups_table(groups, (tuple(range(len(groups))),), 1.0)
-    assert len(table.rows) == SHOWN + 1
+    assert len(table.rows) == SHOWN_GROUPS + 1
     assert table.rows[-1][0] == "... 5 more"

@@ -43,7 +43,7 @@ def _cells(plan: small_domain.Plan) -> list[tuple[int, ...]]:
 
 
 def _counted(plan: small_domain.Plan, counts: Any, wanted: Sequence[int], method: str = "closed") -> Single:
-    design, tally = small_domain.design(plan), Tally.of_symbols(np.array(counts))
+    design, tally = small_domain.make_design(plan), Tally.of_symbols(np.array(counts))
     (moments,) = counted(small_domain.MECHANISM.estimators[method], design, tally, wanted)
     return moments
 
@@ -74,14 +74,16 @@ def test_no_protected_value_is_believed_beyond_the_posterior_by_who_knows_the_ce
 ) -> None:
     """Bayes' rule in rationals, with the counts of the cell as the prior, for every published value."""
     plan = _planned(counts, bound, Options(merge, min_cell=0))
-    for cell, published in zip(plan.cells, plan.published.cells, strict=True):
+    for cell, published in zip(plan.cells, plan.design.cells, strict=True):
         swap = (1 - published.retention) / len(published.places)
         for shown in published.places:
             weights = {
                 place: cell.counts[place] * (swap + published.retention * (place == shown))
                 for place in published.places
             }
-            beliefs = [weights[place] / sum(weights.values()) for place in published.places if place in plan.protected]
+            beliefs = [
+                weights[place] / sum(weights.values()) for place in published.places if place in plan.protected_places
+            ]
             assert max(beliefs) <= bound.posterior
 
 
@@ -91,14 +93,14 @@ def test_protected_are_the_values_that_occur_with_a_share_within_the_prior(
 ) -> None:
     plan = _planned(counts, bound)
     shares = plan.histogram.shares
-    assert plan.protected == tuple(place for place, share in enumerate(shares) if 0 < share <= bound.prior)
+    assert plan.protected_places == tuple(place for place, share in enumerate(shares) if 0 < share <= bound.prior)
 
 
 @given(tables, fine_breach_bounds())
 def test_too_fine_a_bound_is_rounded_towards_privacy(counts: list[int], bound: BreachBound) -> None:
     plan = _planned(counts, bound)
-    for cell, published, (keep, swap) in zip(plan.cells, plan.published.cells, plan.words, strict=True):
-        exact = cell.amplification(bound.posterior)
+    for cell, published, (keep, swap) in zip(plan.cells, plan.design.cells, plan.outcome_splits, strict=True):
+        exact = cell.compute_amplification(bound.posterior)
         assert exact is not None
         assert 1 < published.amplification <= exact
         assert keep >= 1
@@ -109,25 +111,25 @@ def test_too_fine_a_bound_is_rounded_towards_privacy(counts: list[int], bound: B
 @given(tables, breach_bounds(20))
 def test_a_bound_that_63_bits_hold_is_met_exactly(counts: list[int], bound: BreachBound) -> None:
     plan = _planned(counts, bound)
-    for cell, published in zip(plan.cells, plan.published.cells, strict=True):
-        assert published.amplification == cell.amplification(bound.posterior)
-        assert published.retention == cell.retention(bound.posterior)
+    for cell, published in zip(plan.cells, plan.design.cells, strict=True):
+        assert published.amplification == cell.compute_amplification(bound.posterior)
+        assert published.retention == cell.compute_retention(bound.posterior)
         assert published.prior == cell.prior
 
 
 def test_values_that_nobody_has_are_in_no_cell() -> None:
     plan = _plan((0, 12, 0, 8, 6, 5, 4, 3, 1, 1, 1, 1, 0), THIRDS)
-    held = {place for cell in plan.published.cells for place in cell.places}
+    held = {place for cell in plan.design.cells for place in cell.places}
     assert held == set(range(13)) - {0, 2, 12}
-    assert not {0, 2, 12} & set(plan.protected)
+    assert not {0, 2, 12} & set(plan.protected_places)
     others = _plan(EXAMPLE, THIRDS)
-    assert [cell.retention for cell in plan.published.cells] == [cell.retention for cell in others.published.cells]
+    assert [cell.retention for cell in plan.design.cells] == [cell.retention for cell in others.design.cells]
 
 
 @pytest.mark.parametrize("method", ["closed", "gls", "em"])
 def test_a_value_that_nobody_has_is_counted_as_zero(method: str) -> None:
     plan = _plan((0, 12, 0, 8, 6), BreachBound("1/2", "2/3"))
-    shown = np.arange(1, 1 + len(plan.published.operator.places))
+    shown = np.arange(1, 1 + len(plan.design.operator.places))
     for absent in (0, 2):
         assert _counted(plan, shown, [absent], method).value == 0
     assert _counted(plan, shown, [0, 2]).variance_at(0) == 0
@@ -187,10 +189,10 @@ def test_merging_by_variance_gives_more_cells_than_the_paper() -> None:
 class EveryOutcome:
     """Stands in for the draws: row i draws the number i, so that one batch meets each outcome once."""
 
-    def stream(self, purpose: str) -> EveryOutcome:
+    def get_stream(self, purpose: str) -> EveryOutcome:
         return self
 
-    def integers(self, first_row: int, rows: int, bound: RandomBits) -> RandomBits:
+    def draw_integers(self, first_row: int, rows: int, bound: RandomBits) -> RandomBits:
         assert set(bound.tolist()) == {rows}, "one row for each outcome"
         return np.arange(rows, dtype=np.uint64)
 
@@ -214,9 +216,9 @@ def test_replace_has_exactly_the_law_of_the_cell(counts: tuple[int, ...], bound:
     plan = _plan(counts, bound)
     for place in np.flatnonzero(counts).tolist():
         for number, slot in _slots_of(plan, place):
-            published, (keep, swap) = plan.published.cells[number], plan.words[number]
+            published, (keep, swap) = plan.design.cells[number], plan.outcome_splits[number]
             words = keep + len(published.places) * swap
-            replaced = small_domain.replace(
+            replaced = small_domain.perturb(
                 plan,
                 np.full(words, place, dtype=np.uint8),
                 np.full(words, slot, dtype=np.uint64),
@@ -236,7 +238,7 @@ def test_slots_lead_to_the_cells_as_planned(counts: list[int], bound: BreachBoun
     plan = _planned(counts, bound)
     codes = np.repeat(np.arange(len(counts)), counts)
     slots = np.concatenate([np.arange(count, dtype=np.uint64) for count in counts])
-    cells = plan.layout.cells_of(codes, slots)
+    cells = plan.layout.find_cells(codes, slots)
     found = np.zeros((len(plan.cells), len(counts)), dtype=np.int64)
     np.add.at(found, (cells, codes), 1)
     assert found.tolist() == [list(cell.counts) for cell in plan.cells]
@@ -246,7 +248,7 @@ def test_layout_sends_the_first_and_the_last_slot_of_a_value_to_its_first_and_la
     layout = CellLayout([(2, 0, 1), (3, 4, 0), (0, 1, 1)])
     codes = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2])
     slots = np.array([0, 1, 2, 4, 0, 3, 4, 0, 1], dtype=np.uint64)
-    assert layout.cells_of(codes, slots).tolist() == [0, 0, 1, 1, 1, 1, 2, 0, 2]
+    assert layout.find_cells(codes, slots).tolist() == [0, 0, 1, 1, 1, 1, 2, 0, 2]
 
 
 @given(batch_splits(42))
@@ -254,9 +256,9 @@ def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[
     plan = _plan(EXAMPLE, THIRDS)
     codes = np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.uint8), EXAMPLE))
     slots = Slots(DRAWS, small_domain.NAME, EXAMPLE)(codes, np.zeros(10, dtype=np.int64))
-    whole = small_domain.replace(plan, codes, slots, DRAWS, 0)
+    whole = small_domain.perturb(plan, codes, slots, DRAWS, 0)
     parts = [
-        small_domain.replace(plan, codes[each.start : each.stop], slots[each.start : each.stop], DRAWS, each.start)
+        small_domain.perturb(plan, codes[each.start : each.stop], slots[each.start : each.stop], DRAWS, each.start)
         for each in batches
     ]
     assert whole.cells is not None
@@ -266,13 +268,13 @@ def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[
 
 def test_replace_keeps_the_type_of_the_codes() -> None:
     codes = np.array([0, 1, 2], dtype=np.uint16)
-    replaced = small_domain.replace(_plan(EXAMPLE, THIRDS), codes, np.zeros(3, dtype=np.uint64), DRAWS, 0)
+    replaced = small_domain.perturb(_plan(EXAMPLE, THIRDS), codes, np.zeros(3, dtype=np.uint64), DRAWS, 0)
     assert replaced.values.dtype == np.uint16
 
 
 def test_replace_needs_slots() -> None:
     with pytest.raises(InternalError):
-        small_domain.replace(_plan(EXAMPLE, THIRDS), np.array([0], dtype=np.uint8), None, DRAWS, 0)
+        small_domain.perturb(_plan(EXAMPLE, THIRDS), np.array([0], dtype=np.uint8), None, DRAWS, 0)
     assert small_domain.MECHANISM.uses_slots
 
 
@@ -281,11 +283,11 @@ def test_replace_needs_slots() -> None:
 
 def test_the_expected_release_is_counted_as_the_table() -> None:
     plan = _plan(EXAMPLE, THIRDS)
-    operator = plan.published.operator
+    operator = plan.design.operator
     held = np.array(
         [plan.cells[cell].counts[place] for cell, place in zip(operator.cells, operator.places, strict=True)]
     )
-    expected = 1000 * operator.expected(held.astype(float))
+    expected = 1000 * operator.compute_expected_counts(held.astype(float))
     for place, count in enumerate(EXAMPLE):
         assert _counted(plan, expected, [place]).value == pytest.approx(1000 * count)
 
@@ -294,12 +296,12 @@ def test_the_expected_release_is_counted_as_the_table() -> None:
 def test_weights_summed_over_the_rows_are_the_estimate(counts: list[int], place: int) -> None:
     """A row of a cell that does not have the value adds nothing, and has no line."""
     plan = _plan(EXAMPLE, THIRDS)
-    operator = plan.published.operator
+    operator = plan.design.operator
     assert len(operator.places) == len(counts)
-    rows = operator.by_cell(np.array(counts))
+    rows = operator.sum_by_cell(np.array(counts))
     total = 0.0
     for number, (cell, value, equal, otherwise) in enumerate(
-        zip(*small_domain.make_weights(plan.published).values(), strict=True)
+        zip(*small_domain.make_weights(plan.design).values(), strict=True)
     ):
         if value == place:
             total += counts[number] * equal + (rows[cell] - counts[number]) * otherwise
@@ -311,7 +313,7 @@ def test_the_variance_of_planning_is_that_of_a_count_in_all_rows() -> None:
     plan = _plan(EXAMPLE, THIRDS)
     planned = small_domain.predict_variances(plan, np.full(10, 42.0), np.array(EXAMPLE, dtype=float))
     exact = np.zeros(10)
-    for cell, published in zip(plan.cells, plan.published.cells, strict=True):
+    for cell, published in zip(plan.cells, plan.design.cells, strict=True):
         swap = float((1 - published.retention) / len(published.places))
         kept = float(published.retention) + swap
         for place in cell.places:
@@ -322,7 +324,7 @@ def test_the_variance_of_planning_is_that_of_a_count_in_all_rows() -> None:
 
 
 def test_a_release_shows_its_cells_even_if_there_is_one() -> None:
-    shown = small_domain.make_encoding(_plan((50, 50), BreachBound("1/2", "3/4")).published)
+    shown = small_domain.make_encoding(_plan((50, 50), BreachBound("1/2", "3/4")).design)
     assert shown.cells is not None
     assert shown.cells.tolist() == [0, 0]
 
@@ -337,23 +339,23 @@ def test_every_plan_can_be_counted_with() -> None:
 @pytest.mark.parametrize("is_public", [True, False])
 @pytest.mark.parametrize("counts", [EXAMPLE, (0, 6, 6, 4, 2)])
 def test_design_comes_back_from_json(counts: tuple[int, ...], is_public: bool) -> None:
-    design = _plan(counts, THIRDS, Options(min_cell=0, publish_shares=is_public)).published
+    design = _plan(counts, THIRDS, Options(min_cell=0, publish_shares=is_public)).design
     written = json.loads(json.dumps(design.to_json(), allow_nan=False))
     assert small_domain.read_design(written, ["string"]) == design
 
 
 def test_the_counts_of_the_cells_are_published_only_if_asked_for() -> None:
     private, public = (_plan(EXAMPLE, THIRDS, Options(min_cell=0, publish_shares=each)) for each in (False, True))
-    assert "counts" not in json.dumps(private.published.to_json())
-    assert private.published.cell_shares is None
-    written = [cell["counts"] for cell in public.published.to_json()["cells"]]
+    assert "counts" not in json.dumps(private.design.to_json())
+    assert private.design.cell_shares is None
+    written = [cell["counts"] for cell in public.design.to_json()["cells"]]
     assert written == [[6, 6, 6], [4, 4, 4], [2, 2, 2], [1, 1, 1, 1, 1, 1]]
-    assert public.published.cell_shares == pytest.approx(private.shares)
+    assert public.design.cell_shares == pytest.approx(private.shares)
 
 
 def _written(**changes: Any) -> dict[str, Any]:
     options = Options(min_cell=0, publish_shares=True)
-    written = _plan(EXAMPLE, THIRDS, options).published.to_json()
+    written = _plan(EXAMPLE, THIRDS, options).design.to_json()
     first = written["cells"][0] | {key: value for key, value in changes.items() if key not in written}
     changed = {key: value for key, value in changes.items() if key in written}
     return written | {"cells": [first, *written["cells"][1:]]} | changed
@@ -440,7 +442,7 @@ def test_a_posterior_up_to_one_over_the_balance_is_remarked_upon() -> None:
 
 def test_one_protected_value_is_remarked_upon_by_its_name() -> None:
     plan = _plan((6000, 3900, 100), BreachBound("1/10", "1/2"), Options())
-    assert plan.protected == (2,)
+    assert plan.protected_places == (2,)
     assert "'value 2'" in _remark(plan, "it alone is protected")
 
 
@@ -482,7 +484,7 @@ def test_a_table_smaller_than_the_usual_minimum_is_one_small_cell() -> None:
 
 
 def test_promise_states_one_prior_and_what_is_not_covered() -> None:
-    promise = small_domain.state_guarantee(_plan(LARGE, THIRDS, Options()).published)
+    promise = small_domain.state_guarantee(_plan(LARGE, THIRDS, Options()).design)
     for words in (
         "at most 1/3 of the people",
         "each of the 4 cells",
@@ -498,9 +500,7 @@ def test_promise_states_one_prior_and_what_is_not_covered() -> None:
 
 
 def test_promise_of_cells_of_one_width_states_it_once() -> None:
-    promise = small_domain.state_guarantee(
-        _plan((6000, 6000, 4000, 2000), BreachBound("2/5", "2/3"), Options()).published
-    )
+    promise = small_domain.state_guarantee(_plan((6000, 6000, 4000, 2000), BreachBound("2/5", "2/3"), Options()).design)
     assert "one of its 3 values" in promise
 
 
@@ -508,13 +508,13 @@ def test_unprotected_values_cannot_be_breached() -> None:
     """A group in which the frequent value is certain: it is not protected, so nothing is breached."""
     plan = _plan((9000, 500, 500), BreachBound("1/10", "1/2"), Options())
     risk = small_domain.measure_group_risk(plan, np.array([[100, 0, 0]]))
-    assert (risk.worst, risk.breached) == (0, 0)
+    assert (risk.worst_posterior, risk.breached_share) == (0, 0)
 
 
 def test_knowing_only_the_table_breaches_nothing() -> None:
     for bound in (THIRDS, BreachBound("2/7", "1/2")):
         plan = _plan(EXAMPLE, bound)
         risk = small_domain.measure_group_risk(plan, np.array([EXAMPLE]))
-        assert risk.breached == 0
-        assert risk.worst == pytest.approx(float(bound.posterior))
-        assert math.isclose(risk.worst, bound.posterior)
+        assert risk.breached_share == 0
+        assert risk.worst_posterior == pytest.approx(float(bound.posterior))
+        assert math.isclose(risk.worst_posterior, bound.posterior)

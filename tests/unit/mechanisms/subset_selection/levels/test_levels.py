@@ -89,8 +89,8 @@ def test_every_outcome_adds_exactly_what_is_unbiased_and_adds_up(groups: Any, od
     design = plan_of(groups, ",".join(shares), bound=BreachBound("1/2", factor / (1 + factor))).design
     size, written, weighing = len(design.domain), design.to_json(), design.weighing
     starts = np.cumsum([0, *(level.selection.size + 1 for level in design.levels)]).tolist()
-    by_value = [weighing.weights(line).shown for line in np.eye(size)]
-    spread = weighing.spread(np.eye(size))
+    by_value = [weighing.weigh_values(line).entry_weights for line in np.eye(size)]
+    spread = weighing.compute_variances(np.eye(size))
     for original in range(size):
         mean, second, mass = [Fraction(0)] * size, [0.0] * size, Fraction(0)
         for chance, level, chosen, values in outcomes(design, original):
@@ -121,7 +121,7 @@ def test_no_two_values_differ_by_more_than_the_amplification_in_any_outcome(grou
 def test_chances_that_need_too_many_bits_are_rounded_towards_privacy() -> None:
     bound = BreachBound(Fraction(10**20 + 39, 10**21), Fraction(1, 3))
     plan = plan_of(chapters([3, 2, 4]), bound=bound)
-    assert max(each.words for each in plan.selections) == LARGEST_BOUND
+    assert max(each.outcome_count for each in plan.selections) == LARGEST_BOUND
     assert all(1 < each.amplification <= bound.amplification for each in plan.selections)
 
 
@@ -132,7 +132,7 @@ def plain_variances(sizes: Sequence[int]) -> tuple[float, float]:
     """What a record adds to the variance of a code's and of a chapter's count in plain subset selection."""
     histogram = histogram_of(chapters(sizes))
     sets = subset.plan(histogram, BOUND, subset.Options(), DRAWS).selection
-    a, b, d, m = float(sets.hold), float(sets.other), sets.members, sets.size
+    a, b, d, m = float(sets.hold_probability), float(sets.other_probability), sets.members, sets.size
     code = b * (1 - b) / (a - b) ** 2
     # Of k wanted values a set of another value holds a hypergeometric number, by whether it holds its own.
     found = []
@@ -158,9 +158,9 @@ def test_chapters_gain_much_and_codes_lose_little(sizes: list[int]) -> None:
     assert told["chapter"] <= 0.4
     weighing, places = plan.design.weighing, np.array(plan.design.levels[1].groups)
     code, chapter = plain_variances(sizes)
-    found = [weighing.spread((places == group).astype(float))[places != group].mean() for group in range(19)]
+    found = [weighing.compute_variances((places == group).astype(float))[places != group].mean() for group in range(19)]
     assert math.sqrt(np.mean(found) / chapter) == pytest.approx(told["chapter"], rel=1e-9)
-    found = [np.delete(weighing.spread(line), place).mean() for place, line in enumerate(np.eye(843))]
+    found = [np.delete(weighing.compute_variances(line), place).mean() for place, line in enumerate(np.eye(843))]
     assert math.sqrt(np.mean(found) / code) == pytest.approx(told["code"], rel=1e-9)
 
 
@@ -203,7 +203,7 @@ def test_shares_are_those_that_were_asked_for(text: str | None, importance: str 
 @pytest.mark.parametrize("importance", [(1, 1, 1), (1, 3, 0.5), (20, 1, 1), (0, 1, 1)])
 def test_shares_of_least_error_are_the_best_of_all_hundredths(importance: tuple[float, ...]) -> None:
     groups = [[*range(12)], [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3], [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]]
-    sets = [SubsetSelection.best(max(each) + 1, BOUND) for each in groups]
+    sets = [SubsetSelection.from_bound(max(each) + 1, BOUND) for each in groups]
     known, weights = compute_level_variances(build_tiers(groups), sets), [Fraction(each) for each in importance]
     numbers = np.array(known, dtype=float)
 
@@ -237,7 +237,7 @@ def test_variances_that_decide_shares_are_those_of_the_estimates_where_groups_ar
             for level in range(contrast + 1)
         )
         theta = (np.array(places) == 0).astype(float)
-        total = plan.design.weighing.spread(theta).mean() + theta.var()
+        total = plan.design.weighing.compute_variances(theta).mean() + theta.var()
         assert total == pytest.approx(expected, rel=1e-6)
 
 
@@ -298,7 +298,7 @@ def test_levels_that_tell_nothing_are_left_out_if_nothing_is_said_of_them() -> N
 def test_without_a_hierarchy_it_is_never_taken_and_says_what_it_needs() -> None:
     histogram = Histogram.of([f"v{place}" for place in range(40)], [5] * 40)
     chosen = choose(histogram, BOUND, DRAWS, rivals=True)
-    assert "levels" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.others)}
+    assert "levels" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.alternatives)}
     for name in ("levels", "auto"):
         with pytest.raises(InfeasibleError, match=r"have no groups; declare them with --hierarchy COL=FILE\.$"):
             choose(histogram, BOUND, DRAWS, name, options={"levels": Options("code=1/2,chapter=1/2")})
@@ -308,12 +308,12 @@ def test_with_a_hierarchy_it_is_a_rival_and_taken_where_something_is_said_of_lev
     histogram = histogram_of(chapters([10] * 4))
     chosen = choose(histogram, BOUND, DRAWS, rivals=True)
     assert chosen.mechanism.name == "subset"
-    assert "levels" in {each.mechanism.name for each in chosen.others}
+    assert "levels" in {each.mechanism.name for each in chosen.alternatives}
     for options in (Options("code=1/2,chapter=1/2"), Options(importance="chapter=1")):
         asked = choose(histogram, BOUND, DRAWS, options={"levels": options}, rivals=True)
         assert asked.mechanism.name == "levels"
         assert asked.reason == "levels is taken, because its options ask for it."
-        assert {"uniform", "subset"} <= {each.mechanism.name for each in asked.others}
+        assert {"uniform", "subset"} <= {each.mechanism.name for each in asked.alternatives}
 
 
 def test_an_amplification_of_nearly_one_is_refused() -> None:
