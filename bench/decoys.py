@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from papers.baselines import distribution_based, laplace
 from sfumato._core.random_draws import Draws
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._query.estimate import Estimate
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.group_requirements import DecoyGroups, Diversity

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from sfumato._query import exact_intervals
+from sfumato._query import intervals
 
 DESIGNS = {
     "uniform, 843 values, amplification 9/2": (4.5 / 846.5, 1 / 846.5),
@@ -26,14 +26,14 @@ DESIGNS = {
 def seconds(wanted: float, other: float, number: int) -> tuple[int, float]:
     """How many different pairs were made, of counts up to 50, and how long their intervals took."""
     chance = np.random.default_rng(7)
-    rows = chance.integers(1, int(exact_intervals.FEW_EXPECTED_HITS / other), number * 2)
+    rows = chance.integers(1, int(intervals.FEW_EXPECTED_HITS / other), number * 2)
     counts = np.minimum(chance.integers(0, 51, len(rows)), rows)
     hits = chance.binomial(counts, wanted) + chance.binomial(rows - counts, other)
     pairs = chance.permutation(np.unique(np.stack([rows, hits]), axis=1), axis=1)[:, :number]
     chances = np.repeat([[wanted], [other]], pairs.shape[1], axis=1)
-    exact_intervals.find_accepted_counts.cache_clear()
+    intervals.find_accepted_counts.cache_clear()
     start = time.perf_counter()
-    exact_intervals.invert_hits(chances, *pairs, 0.95)
+    intervals.invert_hits(chances, *pairs, 0.95)
     return pairs.shape[1], time.perf_counter() - start
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from sfumato._core.random_draws import Draws
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import ValueEncoding

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from releases import edit_manifest
-from sfumato._parquet.small_table import write_table
+from sfumato._parquet.parquet_writer import write_table
 from sfumato._verify.against_original import verify
 from sfumato._verify.file_checks import verify_folder
 

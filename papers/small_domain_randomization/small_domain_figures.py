@@ -21,11 +21,11 @@ from papers.experiment_outcome import Outcome, Verdict
 from papers.experiment_tables import TableSample
 from papers.measured_errors import Contestant, MeanError, MeasuredAnswers, measure, publish_once
 from papers.query_pools import Band, Pool, draw_crossed_pool, make_lower_bands
+from papers.scatter_chart import Cloud, draw_scatter
 from papers.small_domain_randomization.small_domain_examples import PhasedPlan
 from sfumato._figures.figure import Figure
 from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_lines, draw_panels
 from sfumato._figures.number_format import format_quantity
-from sfumato._figures.scatter_chart import Cloud, draw_scatter
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError

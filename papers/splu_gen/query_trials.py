@@ -24,7 +24,7 @@ from sfumato._comparison.comparison_baselines import compute_laplace_scale
 from sfumato._core.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato._core.cell_values import Scalar
 from sfumato._core.random_draws import Draws
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.histogram import Histogram, compute_margins

@@ -25,8 +25,7 @@ from sfumato._request.decoy_count_errors import (
     compute_tail_figure,
     find_accurate_count,
 )
-from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
-from sfumato.mechanisms._decoys.group_creation import make_fullest_groups
+from sfumato.mechanisms._decoys.group_creation import Groups, compute_transition, make_fullest_groups
 from sfumato.mechanisms._decoys.likelihood_ratios import compute_leak
 from sfumato.mechanisms._decoys.splu_iteration import run_iteration
 

@@ -22,7 +22,7 @@ from sfumato._engines.shuffle import Layout
 from sfumato._engines.spark_engine import choose_engine
 from sfumato._figures.column_exposure import ColumnExposure, draw_exposure_by_column
 from sfumato._figures.svg import element, escape_markup
-from sfumato._parquet.small_table import write_table
+from sfumato._parquet.parquet_writer import write_table
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records
 from sfumato._planning.plan_file import PlanFile, claim_plan_file
@@ -102,7 +102,7 @@ KEY_NOT_KEPT = Notice(
 
 
 def _warn(notice: Notice) -> None:
-    warnings.warn(NoticeWarning(notice), stacklevel=3)  # said of the line that publishes
+    warnings.warn(NoticeWarning(notice), stacklevel=4)  # said of the line that publishes
 
 
 def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide

@@ -35,8 +35,7 @@ from command_line import fail, publishing, run, succeed
 from releases import WAYS, accepting, known_key, people, published_by
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
-from sfumato._query.exact_intervals import FEW_EXPECTED_HITS
-from sfumato._query.intervals import compute_intervals
+from sfumato._query.intervals import FEW_EXPECTED_HITS, compute_intervals
 from sfumato._query.release import Release
 from sfumato._release.description import Description
 from sfumato._report import make_question_page

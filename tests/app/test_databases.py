@@ -19,10 +19,10 @@ import pytest
 import sfumato
 from command_line import BOUND, TEST_KEY, Outcome, content, fail, people, run, succeed, write_parquet
 from postgres_server import PASSWORD, Server, serving
-from sfumato._readers import workbook_size
+from sfumato._readers import excel_files
+from sfumato._readers.excel_files import MOST_CELLS
 from sfumato._readers.open_table import open_source
 from sfumato._readers.postgres_tables import PostgresTable
-from sfumato._readers.workbook_size import MOST_CELLS
 from sfumato._records import DATA_FILE
 from sfumato.errors import SourceError
 
@@ -186,7 +186,7 @@ def test_workbook_that_unpacks_to_too_much_is_refused(
     is_honest: bool, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the archive says that a part is small."""
-    monkeypatch.setattr(workbook_size, "LARGEST_CONTENT", 4 << 20)
+    monkeypatch.setattr(excel_files, "LARGEST_CONTENT", 4 << 20)
     path = with_sheet(desk / "t.xlsx", NAMES + " " * (9 << 20))
     assert path.stat().st_size < 30_000
     if not is_honest:

@@ -18,7 +18,7 @@ import pytest
 
 from sfumato._core import exact_numbers
 from sfumato._core.random_draws import Draws
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._profile import column_checks, record_sample, table_profile
 from sfumato._records.tally import Holdings
 from sfumato._request.group_requirements import DecoyGroups, Diversity

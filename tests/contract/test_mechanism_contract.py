@@ -33,7 +33,7 @@ from enumeration import Law, Shown, replaced_by, shown_by, transition_law, whole
 from releases import people, published_by
 from sfumato._core.arrays import RandomBits
 from sfumato._core.random_draws import Draws
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._planning.mechanism_choice import choose
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._records.bucket_records import BucketEncoding

@@ -38,7 +38,7 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import estimate_
 from sfumato.mechanisms._randomized_response.operators import Cell, Operator
 from sfumato.mechanisms._randomized_response.small_domain import Merge
 from sfumato.mechanisms._randomized_response.small_domain.balancing import balance
-from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
+from sfumato.mechanisms._randomized_response.small_domain.planning_steps import rearrange_groups
 from sfumato.mechanisms._subset_selection import subset
 from sfumato.mechanisms._subset_selection.set_sampler import find_best_set_size
 from sfumato.mechanisms.estimator import Moments

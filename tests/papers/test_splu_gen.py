@@ -21,8 +21,7 @@ from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._decoys import Design
 from sfumato.mechanisms._decoys.decoy_estimators import METHODS
-from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
-from sfumato.mechanisms._decoys.group_creation import make_fullest_groups, make_mixed_groups
+from sfumato.mechanisms._decoys.group_creation import Groups, compute_transition, make_fullest_groups, make_mixed_groups
 from sfumato.mechanisms._decoys.joint_columns import JointDistribution
 from sfumato.mechanisms._decoys.leak_matrix import EvenDistribution, GroupCreation, cap_counts, recompute_distribution
 from sfumato.mechanisms._decoys.likelihood_ratios import find_largest_group_size

@@ -20,8 +20,7 @@ from scipy import stats
 from releases import known_key
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
-from sfumato._perturb.perturbation import Rewrite
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Rewrite, Slots
 from sfumato._publication import publish
 from sfumato._publication_plan import Request, survey_table
 from sfumato._readers.sources import MemorySource

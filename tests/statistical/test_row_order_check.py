@@ -20,7 +20,7 @@ from scipy import stats
 from releases import SENSITIVE, WAYS, accepting, edit_manifest
 from sabotage import RECORDS, patients, plan_of, released, truth
 from sfumato._engines import shuffle
-from sfumato._parquet.small_table import write_table
+from sfumato._parquet.parquet_writer import write_table
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._query.release import Release

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._records.tally import Tally
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram

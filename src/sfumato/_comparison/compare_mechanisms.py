@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 
@@ -14,23 +15,63 @@ from sfumato._comparison.comparison_baselines import Baseline, estimate_laplace_
 from sfumato._comparison.comparison_outcome import Comparison, Contender
 from sfumato._comparison.matching_criteria import Aim, SameError, SameGain, SamePosterior, list_bounds_around
 from sfumato._comparison.mechanism_trial import ATTACKERS, Trial, TrialTable, plan_trial, run_attack, select_options
-from sfumato._comparison.published_size import measure_record_bytes
+from sfumato._core.cell_values import find_field_type
 from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._engines.engine import Engine
 from sfumato._engines.spark_engine import choose_engine
+from sfumato._parquet.parquet_writer import Encoder, FileWriter
+from sfumato._perturb.record_writer import encode_row_group
 from sfumato._planning.mechanism_choice import AUTO
+from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.table_scan import TableScan
 from sfumato._publication_plan import PublicationPlan, Request, check_publishable, open_table, survey_table
+from sfumato._records import Naming
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_setup import make_draws
-from sfumato._risk.attackers.planned_exposure import measure_predictions
+from sfumato._risk.attackers.planned_exposure import draw_published_values, measure_predictions
 from sfumato._risk.attackers.predictive_columns import ColumnPrediction
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
+
+# How much room what is published takes: the protected column as a release has it, and the table beside it.
+
+BATCH = 1 << 16
+
+
+def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> float:
+    """Bytes a record, in Parquet as a release is written; public columns take as much under every mechanism."""
+    mechanism, sensitive, sample = chosen.mechanism, trial_table.sensitive, trial_table.sample
+    encoding = mechanism.make_encoding(chosen.design)
+    cell = encoding.name_cell_column(sensitive.name)
+    perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive, make_draws(trial_table.seed))
+    published_tables = [
+        (
+            encoding.make_columns(sensitive.parts, sensitive, cell),
+            [encoding.make_rows(perturbed_records, sensitive.name, cell)],
+        )
+    ]
+    contents = None if mechanism.bucket_table is None else mechanism.bucket_table.list_contents(chosen.plan)
+    types = tuple(find_field_type(part.type) or "" for part in sensitive.parts)
+    naming = Naming(tuple(part.name for part in sensitive.parts), sensitive.domain, types, cell)
+    side = None if contents is None else encoding.make_side_table(sensitive, naming, contents)
+    if side is not None:
+        published_tables.append((side.columns, list(side.iter_batches(BATCH))))
+    total = 0
+    for columns, batches in published_tables:
+        sink, encoder = BytesIO(), Encoder(columns)
+        writer = FileWriter(sink, encoder.schema)
+        for rows in batches:
+            writer.add(encode_row_group(encoder, columns, rows))
+        writer.finish()
+        total += sink.tell()
+    return total / sample.records
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 USUAL_COUNT = 1000
 CURVE_EXPONENTS = (0.5, 1.5)

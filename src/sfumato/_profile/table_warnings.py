@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from sfumato._core.cell_values import format_values
 from sfumato._profile.table_profile import Profile
-from sfumato._readers.missing_markers import MISSING_MARKERS
+from sfumato._readers.read_options import MISSING_MARKERS
 from sfumato._readers.type_inference import has_decimal_commas
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import PersonCheck

@@ -11,8 +11,7 @@ import pyarrow as pa
 from sfumato._core.cell_values import format_value_count
 from sfumato._figures.answer_intervals import draw_forest_plot, list_answer_rows
 from sfumato._figures.figure import WIDTH, Figure
-from sfumato._query.arrow_answers import Tabular
-from sfumato._query.estimate import Estimate
+from sfumato._query.estimate import Estimate, Tabular
 from sfumato._query.intervals import DEFAULT_LEVEL, check_level
 from sfumato._query.notebook_html import render_answer
 from sfumato._query.parser.sensitive_queries import list_number_columns, name_note_column

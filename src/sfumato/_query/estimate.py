@@ -6,7 +6,9 @@ are made from moments.
 
 from __future__ import annotations
 
+import importlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +19,6 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Floats, Mask
 from sfumato._figures.number_cells import NumberCell
-from sfumato._query.arrow_answers import Tabular
 from sfumato._query.intervals import (
     DEFAULT_LEVEL,
     compute_intervals,
@@ -28,8 +29,45 @@ from sfumato._query.intervals import (
 from sfumato._query.notebook_html import render_estimate, render_estimates
 from sfumato._query.scalar_functions import Function
 from sfumato._terminal_safe import escape_unprintable
-from sfumato.errors import QueryError
+from sfumato.errors import MissingExtraError, QueryError
 from sfumato.mechanisms.estimator import Moments
+
+# Answers as tables for other tools: Arrow, pandas, polars, and whatever reads an Arrow stream, such as DuckDB.
+
+
+class Tabular(ABC):
+    """What can be read as a table, with `n`, `n_se`, `n_low` and `n_high` for each number `n`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
+        """As a table of Arrow."""
+
+    def to_pandas(self, level: float = DEFAULT_LEVEL) -> Any:
+        """As a pandas frame."""
+        _import_package("pandas")
+        return self.to_arrow(level).to_pandas()
+
+    def to_polars(self, level: float = DEFAULT_LEVEL) -> Any:
+        """As a polars frame."""
+        return _import_package("polars").from_arrow(self.to_arrow(level))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """What tools ask for that read Arrow: intervals are at the usual level."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _import_package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name} is not installed; install it (pip install 'sfumato[{name}]'), or use to_arrow()."
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 EXACT_METHOD = "exact count"
 EXACT_ASSUMPTION = "none: what is published tells it for certain"

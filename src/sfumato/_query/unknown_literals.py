@@ -22,7 +22,7 @@ from sfumato._query.estimate import NO_RECORDS
 from sfumato._query.impossible_literals import AbsentValue
 from sfumato._query.parser import range_comparisons
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.literal_equalities import find_equalities
+from sfumato._query.parser.range_comparisons import find_equalities
 from sfumato._records.sql_quoting import RECORDS, quote_name, quote_text
 from sfumato._release.manifest import Manifest
 

@@ -2,23 +2,125 @@
 
 from __future__ import annotations
 
+import glob
+import mmap
+import os
+import shutil
+import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from sfumato._core.object_store import Address
+import pyarrow as pa
+
+from sfumato._core.object_store import Address, BufferFile, File
 from sfumato._readers import tables_in_files
-from sfumato._readers.file_kinds import find_files
+from sfumato._readers.compressed_files import find_ending
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import Opening, TableReader
 from sfumato._readers.reader_registry import (
     describe_endings,
+    describe_several,
     find_reader_of_address,
+    find_reader_of_beginning,
     find_reader_of_file,
     find_reader_of_object,
 )
 from sfumato._readers.sources import MarkedSource, RowProgress, Source, ignore_rows
-from sfumato._readers.standard_input import STANDARD_INPUT, read_standard_input
-from sfumato.errors import SourceError
+from sfumato.errors import SourceError, explain_os_error
+
+# Finds the files that a name means: a file, a glob or a folder, here or in a store.
+
+
+def find_files(path: str) -> list[File]:
+    """The files of one kind that a name means, in order."""
+    if not path:
+        raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
+    address = Address.of(path, SourceError) or Path(path).absolute()  # whoever reads it may work in another folder
+    try:
+        if address.is_file():
+            return [address]
+        is_folder = address.is_dir()
+        files = _list_tables_in_folder(address) if is_folder else _match_glob(address)
+    except OSError as error:
+        raise SourceError(f"{path!r} cannot be read: {explain_os_error(error)}.") from error
+    if is_folder and any("=" in part for file in files for part in file.relative_to(address).parts[:-1]):  # type: ignore[union-attr, arg-type]
+        raise SourceError(
+            f"{path!r} keeps a column in folder names (name=value), which is not read; write it as a column."
+        )
+    if not files:
+        raise SourceError(
+            f"{path!r} names no table: there is no such file, glob or directory of {describe_several()} files."
+        )
+    if len({reader.name if (reader := find_reader_of_file(file)) else None for file in files}) > 1:
+        raise SourceError(f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).")
+    return files
+
+
+def _list_tables_in_folder(folder: File) -> list[File]:
+    """The tables in a folder. A text may be a note, and what begins with . or _ is some program's own."""
+    files = folder.list_files() if isinstance(folder, Address) else sorted(Path(str(folder)).rglob("*"))
+    table_files: list[File] = [
+        file
+        for file in files
+        if _is_table_file(file)
+        and not file.name.startswith((".", "_"))
+        and (isinstance(file, Address) or file.is_file())
+    ]
+    return table_files
+
+
+def _is_table_file(file: File) -> bool:
+    """Whether a file in a folder is part of a table, by its name."""
+    reader = find_reader_of_file(file)
+    return reader is not None and reader.takes_several and find_ending(file) not in reader.explicit_endings
+
+
+def _match_glob(pattern: File) -> list[File]:
+    """The files that a glob means; in a store, one of names in one folder."""
+    if isinstance(pattern, Address):
+        return [file for file in pattern.parent.list_files(is_deep=False) if fnmatchcase(file.name, pattern.name)]
+    return [path for path in map(Path, sorted(glob.glob(str(pattern)))) if path.is_file()]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# Standard input as a table: kept in a private file without a name, because a table is read more than once.
+
+STANDARD_INPUT = "-"
+"""Stands for standard input in the place of a path."""
+NAME = "standard input"
+GZIP, PACKED_CSV = b"\x1f\x8b", ".csv.gz"
+"""What is compressed is taken for CSV."""
+LONGEST_BEGINNING = 64
+
+
+def read_standard_input(spool: Path) -> BufferFile:
+    """All that comes in, as a file whose name says what it is."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SourceError("- is standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...")
+    content = spool_bytes(sys.stdin.buffer, spool)
+    first = content[:LONGEST_BEGINNING].to_pybytes()
+    suffix = PACKED_CSV if first.startswith(GZIP) else find_reader_of_beginning(first).endings[0]
+    return BufferFile(NAME + suffix, content)
+
+
+def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:
+    """The bytes of a stream, mapped from a file that has no name any more before the first of them is in it.
+
+    So the system removes it with its last user, even one that is killed.
+    """
+    descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    spool.unlink()
+    with open(descriptor, "r+b") as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+        file.flush()
+        if not file.tell():
+            raise SourceError("standard input is empty: there is no table in it.")
+        return pa.py_buffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def open_source(

@@ -100,7 +100,7 @@ def demo(
 ) -> None:
     """Invent a hospital table, publish it, verify it, and ask it three questions."""
     if raw is not None:
-        from sfumato._commands.practice_table import write_stays  # noqa: PLC0415 - takes long to load
+        from sfumato._commands.demo import write_stays  # noqa: PLC0415 - takes long to load
 
         if keep_in is not None:
             raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")

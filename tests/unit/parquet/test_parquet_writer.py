@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from parquet_files import VALUES, Column, codes_for, every_kind, listed_column, pages_of, values_of, write
 from sfumato._engines import shuffle
-from sfumato._parquet import dictionary_pages, pyarrow_parts
-from sfumato._parquet.parquet_writer import CREATED_BY, Encoder, FileWriter
-from sfumato._parquet.small_table import write_table
+from sfumato._parquet import dictionary_pages, parquet_writer
+from sfumato._parquet.parquet_writer import CREATED_BY, Encoder, FileWriter, write_table
 from sfumato._perturb import record_writer
 
 Read = Callable[[Path], pa.Table]
@@ -115,7 +114,7 @@ def test_bytes_are_cut_where_they_always_were() -> None:
     """
     assert (CREATED_BY, shuffle.FILE_ROWS, record_writer.ROW_GROUP_ROWS) == (b"sfumato version 1", 2**24, 2**20)
     assert (dictionary_pages.PAGE_ROWS, dictionary_pages.PAGE_BYTES) == (2**17, 2**20)
-    assert (pyarrow_parts.PAGE_BYTES, pyarrow_parts.MOST_DICTIONARY_BYTES) == (2**17, 2**26)
+    assert (parquet_writer.PAGE_BYTES, parquet_writer.MOST_DICTIONARY_BYTES) == (2**17, 2**26)
 
 
 @READ_BY

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato._core.random_draws import LARGEST_TABLE, Draws
-from sfumato._perturb import random_slots as slots_module
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb import perturbation as slots_module
+from sfumato._perturb.perturbation import Slots
 from sfumato.errors import SourceError
 from strategies import batch_splits
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sfumato._core.arrays import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
-from sfumato._planning.sample_questions import AMONG_SHARES, FREQUENCIES, QuestionPrediction, predict_questions
+from sfumato._planning.predicted_error import AMONG_SHARES, FREQUENCIES, QuestionPrediction, predict_questions
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound

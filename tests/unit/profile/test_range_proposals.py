@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._profile.range_proposals import propose_date_edges, propose_number_edges
+from sfumato._profile.role_guessing import propose_date_edges, propose_number_edges
 from sfumato._request.schema import Ranges
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False) | st.integers(-1000, 1000).map(float)

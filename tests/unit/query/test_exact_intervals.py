@@ -11,8 +11,15 @@ import pytest
 from scipy.stats import binom
 
 from sfumato._core.arrays import Floats, Mask
-from sfumato._query.exact_intervals import FEW_EXPECTED_HITS, LARGE_CHANCE, MOST_HITS, SMALL_ROWS, invert_hits
-from sfumato._query.intervals import compute_intervals, compute_score_ends
+from sfumato._query.intervals import (
+    FEW_EXPECTED_HITS,
+    LARGE_CHANCE,
+    MOST_HITS,
+    SMALL_ROWS,
+    compute_intervals,
+    compute_score_ends,
+    invert_hits,
+)
 from sfumato.mechanisms.estimator import Moments
 
 LEVELS = (0.3, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99, 0.999, 0.999999)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -12,10 +12,33 @@ from sqlglot import exp
 from sfumato._query.impossible_literals import explain_missing_range
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
-from sfumato._query.parser.literal_equalities import find_equalities
 from sfumato._records.sql_quoting import TABLE
 from sfumato._request.schema import Edge, Ranges
 from sfumato.errors import QueryError
+
+# Which columns a query says to be equal to something that is written in it, or not to be.
+
+EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+def find_equalities(tree: Tree) -> Iterator[tuple[exp.Column, exp.Literal]]:
+    """Each column with each literal, as they are written: by =, <>, IS DISTINCT FROM, IN, and CASE column WHEN."""
+    for node in tree.walk(bfs=False):
+        if isinstance(node, EQUALITIES):
+            sides = [(node.this, node.expression), (node.expression, node.this)]
+        elif isinstance(node, exp.In):
+            sides = [(node.this, item) for item in node.expressions]
+        elif isinstance(node, exp.Case) and node.this is not None:
+            sides = [(node.this, item.this) for item in node.args["ifs"]]
+        else:
+            continue
+        for column, other in sides:
+            bare_column, literal = allowed_sql.unwrap(column), allowed_sql.unwrap(other)
+            if isinstance(bare_column, exp.Column) and isinstance(literal, exp.Literal):
+                yield bare_column, literal
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 FLIPPED_COMPARISONS: Mapping[type[Any], type[Any]] = {
     exp.LT: exp.GT,

@@ -29,8 +29,7 @@ from sfumato._query.query_plan.estimated_rows import (
 )
 from sfumato._query.query_plan.name_scope import Scope, replace_named_windows
 from sfumato._query.query_plan.record_selects import RecordSelect
-from sfumato._query.query_plan.row_selects import RowSelect
-from sfumato._query.query_plan.select_clauses import Clauses, replace_ordered_tree, replace_output_number
+from sfumato._query.query_plan.row_selects import Clauses, RowSelect, replace_ordered_tree, replace_output_number
 from sfumato._query.query_plan.select_steps import Ending, add_constant, find_aggregates, finish_select, group_rows
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato.errors import QueryError

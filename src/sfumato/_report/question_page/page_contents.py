@@ -2,23 +2,134 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
-from collections.abc import Callable, Sequence
+import math
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato._core.arrays import Codes
+from sfumato._core.cell_values import Scalar, split_value, to_json
 from sfumato._query.connection import Session
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
-from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
+from sfumato._records.column_codes import find_smallest_type
+from sfumato._records.sql_quoting import RECORDS, TABLE, format_level, quote_if_needed, quote_name
 from sfumato._records.tally import COUNT, Scan
 from sfumato._release.manifest import Manifest
-from sfumato._report.question_page.page_columns import QuestionColumn, describe_public_column, unify_nan
-from sfumato._report.question_page.page_packing import make_bit_maps, pack_arrays
+from sfumato._request.schema import Ranges
 from sfumato.errors import QueryError
+
+# What can be asked about: public columns with their values, and what is protected, by its values and its groups.
+
+EXACT = 1 << 53
+"""Whole numbers beyond this lose digits in a browser, so they go there as texts."""
+
+
+@dataclass(frozen=True)
+class QuestionColumn:
+    """A column to ask about: values are known by their places in its list."""
+
+    id: str
+    name: str
+    sql: str
+    """Its name as SQL writes it."""
+    type: str
+    values: tuple[Scalar, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the page."""
+        json_values = (to_json(value) for value in self.values)
+        values = [str(value) if isinstance(value, int) and abs(value) > EXACT else value for value in json_values]
+        return {"id": self.id, "name": self.name, "sql": self.sql, "type": self.type, "values": values}
+
+    @property
+    def places(self) -> Mapping[Scalar, int]:
+        """The place of each value; all that are no number are one."""
+        return {unify_nan(value): place for place, value in enumerate(self.values)}
+
+
+def unify_nan(value: Scalar) -> Scalar:
+    """A value that is equal to itself: what is no number is one object."""
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+def describe_public_column(manifest: Manifest, number: int, values: Iterable[Scalar]) -> QuestionColumn:
+    """A public column and the values it has: ranges in their order, all others sorted, what is missing last."""
+    name = manifest.public_columns[number]
+    edges = manifest.ranges.get(name)
+    ranges = {label: place for place, label in enumerate(Ranges(edges).labels)} if edges else {}
+
+    def make_sort_key(value: Any) -> tuple[Any, ...]:
+        is_odd = isinstance(value, float) and math.isnan(value)
+        return (value is None, is_odd, ranges.get(value, len(ranges)), 0 if value is None or is_odd else value)
+
+    sorted_values = tuple(sorted({unify_nan(value) for value in values}, key=make_sort_key))
+    return QuestionColumn(f"p{number}", name, quote_if_needed(name), manifest.get_field(name).type, sorted_values)
+
+
+def list_protected_columns(manifest: Manifest) -> list[tuple[QuestionColumn, npt.NDArray[np.int64]]]:
+    """What is protected: each column, and each level above it; with the place of every value of the domain."""
+    pairs = enumerate(zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True))
+    entries = [
+        (name, quote_if_needed(name), kind, [split_value(value)[number] for value in manifest.domain])
+        for number, (name, kind) in pairs
+    ]
+    for column, hierarchy in manifest.hierarchies.items():
+        for number, level in enumerate(hierarchy.levels[1:], start=1):
+            groups = [path[number] for path in hierarchy.paths]
+            entries.append((f"{column}.{level}", format_level(column, level), "string", groups))  # type: ignore[arg-type]
+    return [_map_places(f"s{at}", *entry) for at, entry in enumerate(entries)]
+
+
+def _map_places(
+    id_: str, name: str, sql: str, kind: str, values: Sequence[Scalar]
+) -> tuple[QuestionColumn, npt.NDArray[np.int64]]:
+    column = QuestionColumn(id_, name, sql, kind, tuple(dict.fromkeys(map(unify_nan, values))))
+    return column, np.array([column.places[unify_nan(value)] for value in values], dtype=np.int64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# How a page carries numbers: arrays one after the other, compressed, in letters; a browser undoes it by itself.
+
+ALIGNMENT = 8
+"""A browser looks at numbers only where they begin at a multiple of their size."""
+
+
+def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[str, dict[str, tuple[str, int, int]]]:
+    """The arrays as letters; and of each its kind, where it begins, and how many numbers it has."""
+    places: dict[str, tuple[str, int, int]] = {}
+    parts, start = [], 0
+    for name, array in arrays.items():
+        plain = np.ascontiguousarray(array, dtype=_choose_number_type(array)).ravel()
+        places[name] = (plain.dtype.str[1:], start, len(plain))
+        array_bytes = plain.tobytes()
+        parts.append(array_bytes + b"\0" * (-len(array_bytes) % ALIGNMENT))
+        start += len(parts[-1])
+    return base64.b64encode(zlib.compress(b"".join(parts), 9)).decode("ascii"), places
+
+
+def _choose_number_type(array: npt.NDArray[Any]) -> np.dtype[Any]:
+    """The smallest kind of numbers that a browser has for an array; the low byte first, as browsers have it."""
+    if array.dtype.kind == "f":
+        return np.dtype("<f8")
+    if array.size and array.min() < 0:
+        return np.dtype("<i4")
+    return np.dtype(find_smallest_type(int(array.max(initial=0)))).newbyteorder("<")
+
+
+def make_bit_maps(members: Codes) -> npt.NDArray[np.uint8]:
+    """For each member a map of all records, a bit each, from a row of zeros and ones for each record."""
+    return np.packbits(members.T, axis=1)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 MOST_VALUES = 2000
 """A public column of more values is not counted beforehand."""

@@ -19,11 +19,22 @@ from sfumato._query.release import Release
 from sfumato._records.tally import COUNT, Scan
 from sfumato._release.manifest import Manifest
 from sfumato._report.certificate import LIMITS
-from sfumato._report.html_page import Section, render_document, render_list, render_paragraph, shorten_text
-from sfumato._report.page_style import write_stylesheet
-from sfumato._report.question_page.page_columns import list_protected_columns
-from sfumato._report.question_page.page_contents import PageContents, Progress, count_column_pairs, pack_records
-from sfumato._report.question_page.page_packing import pack_arrays
+from sfumato._report.html_page import (
+    Section,
+    render_document,
+    render_list,
+    render_paragraph,
+    shorten_text,
+    write_stylesheet,
+)
+from sfumato._report.question_page.page_contents import (
+    PageContents,
+    Progress,
+    count_column_pairs,
+    list_protected_columns,
+    pack_arrays,
+    pack_records,
+)
 from sfumato._report.question_page.question_style import STYLE
 from sfumato.mechanisms.estimator import BrowserEstimator, Method
 from sfumato.mechanisms.mechanism import PAGE

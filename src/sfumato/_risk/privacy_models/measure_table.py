@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from sfumato._core.arrays import Floats
 from sfumato._core.cell_values import Value, find_field_type, to_json
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
@@ -17,9 +19,127 @@ from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._risk.coded_table import CodedValues, can_be_coded, open_containing_release, read_coded_columns
-from sfumato._risk.privacy_models import model_numbers
 from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
 from sfumato.errors import SchemaError
+
+# The number of each privacy model, from how often each value occurs in each group.
+#
+# Every number is the best for which the model's definition holds in all groups. Where the definition holds for no
+# number, it is infinite; where the model does not apply, there is none.
+#
+# Notation: p = share of a value among all records, q = its share in a group, r_1 >= r_2 >= ... = its counts in a group.
+
+ROUNDING = 1e-12
+"""Shares that differ by less are equal: they are quotients of whole numbers."""
+
+
+def compute_largest_share(contents: GroupValues) -> float:
+    """Alpha of (alpha, k)-anonymity (Wong et al. 2006): the largest share of one value in a group."""
+    return float(contents.group_shares.max())
+
+
+def count_distinct_values(contents: GroupValues) -> int:
+    """Distinct diversity (Machanavajjhala et al. 2007): the fewest values of a group."""
+    return int(np.bincount(contents.group_codes).min())
+
+
+def compute_entropy_diversity(contents: GroupValues) -> float:
+    """Entropy diversity (the same): e to the least entropy of a group; so many equal values would have it."""
+    entropies = -np.add.reduceat(contents.group_shares * np.log(contents.group_shares), contents.starts)
+    return float(np.exp(entropies.min()))
+
+
+def compute_recursive_ratio(contents: GroupValues) -> float | None:
+    """Recursive (c, l)-diversity (the same) for l = the fewest values of a group: every larger c will do.
+
+    The most frequent value of a group is at most so many times as frequent as the l-th, the next and all rarer ones
+    together: r_1 < c (r_l + ... + r_m). None where a group has one value only.
+    """
+    least = count_distinct_values(contents)
+    if least == 1:
+        return None
+    order = np.lexsort((-contents.counts, contents.group_codes))
+    falling, starts = contents.counts[order], contents.starts
+    rank = np.arange(len(falling)) - np.repeat(starts, np.diff(starts, append=len(falling)))
+    tails = np.add.reduceat(np.where(rank >= least - 1, falling, 0), starts)
+    return float((falling[starts] / tails).max())
+
+
+def compute_equal_distance(contents: GroupValues) -> float:
+    """t-closeness (Li et al. 2007) where all values are equally far apart: half the sum of |q - p|.
+
+    Which is the sum of q - p over the values that are more frequent in the group, and all of these occur in it.
+    """
+    excess_shares = np.maximum(contents.group_shares - contents.shares, 0)
+    return float(np.add.reduceat(excess_shares, contents.starts).max())
+
+
+def compute_ordered_distance(contents: GroupValues) -> float:
+    """t-closeness (the same) by the order of the values: the earth mover's distance, over the number of values - 1.
+
+    That is the sum of |Q - P| over all values, with Q and P summed up to them. Q only changes at values that the group
+    has, and P rises: between two of them the sign of Q - P changes once at most, at a place that is looked up.
+    """
+    if len(contents.totals) == 1:
+        return 0.0
+    below = np.cumsum(contents.totals) / contents.totals.sum()
+    areas = np.concatenate([[0.0], np.cumsum(below)])
+    starts = contents.starts
+    cumulative_counts: Floats = np.cumsum(contents.counts)
+    before = np.repeat(
+        cumulative_counts[starts] - contents.counts[starts], np.diff(starts, append=len(cumulative_counts))
+    )
+    level = (cumulative_counts - before) / contents.sizes[contents.group_codes]
+    first, end = contents.value_codes, np.append(contents.value_codes[1:], 0)
+    end[np.append(starts[1:], len(end)) - 1] = len(below)
+    crossing = np.clip(np.searchsorted(below, level), first, end)
+    above = level * (2 * crossing - first - end) - 2 * areas[crossing] + areas[first] + areas[end]
+    group_distances = np.add.reduceat(above, starts) + areas[contents.value_codes[starts]]
+    return float(max(group_distances.max(), 0.0) / (len(below) - 1))
+
+
+def compute_basic_likeness(contents: GroupValues) -> float:
+    """Basic beta-likeness (Cao and Karras 2012): the largest (q - p) / p."""
+    return float((contents.group_shares / contents.shares).max() - 1)
+
+
+def compute_enhanced_likeness(contents: GroupValues) -> float:
+    """Enhanced beta-likeness (the same): (q - p) / p is at most beta, and also at most -ln p.
+
+    The second does not depend on beta. Where it fails, the definition holds for no beta at all.
+    """
+    gains = contents.group_shares / contents.shares - 1
+    is_beyond = gains > -np.log(contents.shares) + ROUNDING
+    return float("inf") if is_beyond[gains > ROUNDING].any() else compute_basic_likeness(contents)
+
+
+def compute_disclosure(contents: GroupValues) -> float:
+    """Delta-disclosure privacy (Brickell and Shmatikov 2008): the largest |ln (q / p)|, over all values.
+
+    Infinite where a group lacks a value: then q = 0, and everybody in it is known not to have it.
+    """
+    is_complete = len(contents.counts) == len(contents.sizes) * len(contents.totals)
+    return compute_present_disclosure(contents) if is_complete else float("inf")
+
+
+def compute_present_disclosure(contents: GroupValues) -> float:
+    """The same over the values that a group has; what some tools report under that name."""
+    return float(np.abs(np.log(contents.group_shares / contents.shares)).max())
+
+
+def compute_cap_factor(contents: GroupValues) -> float:
+    """F'-privacy (Wang 2014) with caps in proportion: the least factor such that q is never above factor times p."""
+    return float((contents.group_shares / contents.shares).max())
+
+
+def compute_caps(contents: GroupValues) -> Floats:
+    """F'-privacy (the same): for each value the least cap that holds, the largest share that it has in a group."""
+    largest_shares = np.zeros(len(contents.totals))
+    np.maximum.at(largest_shares, contents.value_codes, contents.group_shares)
+    return largest_shares
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -47,21 +167,21 @@ MODELS = (
         "(alpha, k): alpha",
         "No value is that of a larger share of a group.",
         "A value that is rare among all may reach this share in a group, which tells much.",
-        model_numbers.compute_largest_share,
+        compute_largest_share,
     ),
     PrivacyModel(
         "distinct_diversity",
         "distinct l-diversity: l",
         "Every group has at least so many different values.",
         "One of them may be that of nearly all its records.",
-        model_numbers.count_distinct_values,
+        count_distinct_values,
     ),
     PrivacyModel(
         "entropy_diversity",
         "entropy l-diversity: l",
         "The values of every group are as uncertain as so many equally frequent ones.",
         "It does not see which values these are: all may be illnesses of one kind.",
-        model_numbers.compute_entropy_diversity,
+        compute_entropy_diversity,
     ),
     PrivacyModel(
         "recursive_ratio",
@@ -69,21 +189,21 @@ MODELS = (
         "With the l of distinct l-diversity: how dominant the most frequent value of a group is at most, against the "
         "l-th and all rarer ones.",
         "What is frequent in all groups, and how alike the values are.",
-        model_numbers.compute_recursive_ratio,
+        compute_recursive_ratio,
     ),
     PrivacyModel(
         "equal_distance",
         "t-closeness: t, equal distances",
         "How far the shares of a group are from those of all records: the part of them that would have to change.",
         "A rare value may become many times as likely within a small t.",
-        model_numbers.compute_equal_distance,
+        compute_equal_distance,
     ),
     PrivacyModel(
         "ordered_distance",
         "t-closeness: t, ordered values",
         "The same, where a change to a near number counts less. The missing value comes after the largest.",
         "Exact values: a group may hold one number only, if it is near the middle.",
-        model_numbers.compute_ordered_distance,
+        compute_ordered_distance,
         is_ordinal=True,
     ),
     PrivacyModel(
@@ -91,35 +211,35 @@ MODELS = (
         "basic beta-likeness: beta",
         "By which part of itself the share of a value rises at most from all records to a group.",
         "That a group lacks a value, and what those know who know more than the group.",
-        model_numbers.compute_basic_likeness,
+        compute_basic_likeness,
     ),
     PrivacyModel(
         "enhanced_likeness",
         "enhanced beta-likeness: beta",
         "The same, if frequent values do not rise above their own limit -ln(share) either; else infinite.",
         "That a group lacks a value, and what those know who know more than the group.",
-        model_numbers.compute_enhanced_likeness,
+        compute_enhanced_likeness,
     ),
     PrivacyModel(
         "disclosure",
         "delta-disclosure: delta",
         "The largest change of the logarithm of a share, up or down; infinite if a group lacks a value.",
         "Differences between the records of a group, which those see who know more than the public columns.",
-        model_numbers.compute_disclosure,
+        compute_disclosure,
     ),
     PrivacyModel(
         "disclosure_of_present",
         "  of values that a group has",
         "The same without the values that a group lacks.",
         "That nobody in a group has some value.",
-        model_numbers.compute_present_disclosure,
+        compute_present_disclosure,
     ),
     PrivacyModel(
         "cap_factor",
         "F'-privacy: factor of the caps",
         "No value is more than so many times as frequent in a group as among all; --json has the cap of each value.",
         "What the groups teach together: how public columns go with values can be learned from all of them.",
-        model_numbers.compute_cap_factor,
+        compute_cap_factor,
     ),
 )
 
@@ -267,5 +387,5 @@ def _measure_column(contents: GroupValues, column: CodedValues) -> ColumnMeasure
     }
     values = [*column.values.to_pylist(), None][: column.size]
     shares = contents.totals / contents.totals.sum()
-    pairs = zip(shares.tolist(), model_numbers.compute_caps(contents).tolist(), strict=True)
+    pairs = zip(shares.tolist(), compute_caps(contents).tolist(), strict=True)
     return ColumnMeasures(column.name, model_values, dict(zip(values, pairs, strict=True)))

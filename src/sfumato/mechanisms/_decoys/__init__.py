@@ -43,14 +43,19 @@ from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.warnings import Notice, NoticeNumber
 from sfumato.errors import InternalError, ReleaseFormatError
 from sfumato.mechanisms._decoys import leak_matrix, likelihood_ratios
-from sfumato.mechanisms._decoys.decoy_estimators import METHODS, SELECTED_SHARE, describe_shrunk_gain, propose_estimator
-from sfumato.mechanisms._decoys.decoy_groups import Groups
+from sfumato.mechanisms._decoys.decoy_estimators import (
+    METHODS,
+    SELECTED_SHARE,
+    describe_shrunk_gain,
+    format_closed_form,
+    propose_estimator,
+)
 from sfumato.mechanisms._decoys.decoy_options import Options as Options
 from sfumato.mechanisms._decoys.decoy_options import RareTreatment as RareTreatment
 from sfumato.mechanisms._decoys.decoy_options import merge_rare_values
+from sfumato.mechanisms._decoys.group_creation import Groups
 from sfumato.mechanisms._decoys.leak_matrix import FEW_VALUES, EvenDistribution, create_groups, recompute_distribution
 from sfumato.mechanisms._decoys.leak_matrix import GroupCreation as GroupCreation
-from sfumato.mechanisms._decoys.manual_sql import format_closed_form
 from sfumato.mechanisms._randomized_response.guarantee_sentences import format_factor
 from sfumato.mechanisms.capabilities import (
     AttackModel,

@@ -22,8 +22,8 @@ import numpy as np
 from sfumato._core.arrays import Floats, Indices, Mask
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
-from sfumato.mechanisms._decoys.decoy_groups import Groups
 from sfumato.mechanisms._decoys.group_creation import (
+    Groups,
     count_tranches,
     make_fullest_groups,
     make_mixed_groups,

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from sfumato._core.random_draws import Stream
 from sfumato.mechanisms._decoys import group_creation
-from sfumato.mechanisms._decoys.decoy_groups import Groups, compute_transition
 from sfumato.mechanisms._decoys.group_creation import (
+    Groups,
+    compute_transition,
     count_tranches,
     make_fullest_groups,
     make_mixed_groups,

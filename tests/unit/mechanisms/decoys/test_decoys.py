@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._records import PerturbedRecords
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram

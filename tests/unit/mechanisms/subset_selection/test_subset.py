@@ -23,8 +23,8 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
 from sfumato.mechanisms._subset_selection import set_sampler, subset
+from sfumato.mechanisms._subset_selection.set_sampler import number_sets
 from sfumato.mechanisms._subset_selection.subset import Form, Options
-from sfumato.mechanisms._subset_selection.unranking import number_sets
 from single import Single, counted
 from strategies import batch_splits, breach_bounds, fine_breach_bounds, histograms
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.mechanisms._bucketization import run_lengths
-from sfumato.mechanisms._subset_selection import unranking
-from sfumato.mechanisms._subset_selection.unranking import MOST_VALUES, TABLE_VALUES, number_sets
+from sfumato.mechanisms._subset_selection import set_sampler
+from sfumato.mechanisms._subset_selection.set_sampler import MOST_VALUES, TABLE_VALUES, number_sets
 
 
 def _members(found: np.ndarray, values: int) -> list[frozenset[int]]:
@@ -81,8 +81,8 @@ def test_a_short_guide_leads_to_the_same_sets(bits: int, monkeypatch: pytest.Mon
     numbers = np.linspace(0, math.comb(40, 20) - 1, 500).astype(np.uint64)
     expected = number_sets(40, 20).find_sets(numbers)
     monkeypatch.setattr(run_lengths, "MOST_BITS", bits)
-    for function in (number_sets, unranking._number_all_sets):
+    for function in (number_sets, set_sampler._number_all_sets):
         function.cache_clear()
     assert (number_sets(40, 20).find_sets(numbers) == expected).all()
-    for function in (number_sets, unranking._number_all_sets):
+    for function in (number_sets, set_sampler._number_all_sets):
         function.cache_clear()

@@ -35,7 +35,7 @@ from sfumato._query.counting.many_counts import _group_by_wheres, count_many
 from sfumato._query.counting.query_workload import COLUMN_SHIFT, Atom, QueriedColumn, Workload
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.estimate import Estimate
-from sfumato._query.exact_intervals import FEW_EXPECTED_HITS
+from sfumato._query.intervals import FEW_EXPECTED_HITS
 from sfumato._query.release import Release
 from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Schema

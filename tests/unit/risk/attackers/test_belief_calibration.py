@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._risk.attackers.belief_calibration import calibrate_beliefs, pool_steps
+from sfumato._risk.attackers.attack_scenarios import calibrate_beliefs, pool_steps
 from sfumato._risk.attackers.planned_exposure import Target
 
 PEOPLE = 4000

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato._core.random_draws import Draws
-from sfumato._risk.attackers.likely_matching import EquivalenceClasses, draw_likely_order
+from sfumato._risk.attackers.release_matching import EquivalenceClasses, draw_likely_order
 
 LAW = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.5, 0.1, 0.4], [0.1, 0.1, 0.8]])
 HELD = np.array([0, 1, 0, 2])

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from bucket_tables import complaint
 from releases import edit_manifest, people, published_by, read_json
 from selection import examples
-from sfumato._parquet.small_table import write_table
+from sfumato._parquet.parquet_writer import write_table
 from sfumato._publication import publish
 from sfumato._publication_plan import Request
 from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS

@@ -19,6 +19,21 @@ from sfumato._core.cell_values import format_value_count
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, compute_floors, compute_least_size
 
+# How far to go along a row of settings until every condition holds: all of them are linear in the step.
+
+
+def find_first_step(surplus: Integers, gain: Integers, low: int = 0, high: int | None = None) -> int | None:
+    """The first step from `low` to `high` at which nothing of have + step * gain is negative; None if there is none."""
+    if (surplus[gain == 0] < 0).any():
+        return None
+    is_rising, is_falling = gain > 0, gain < 0
+    low = int((-(surplus[is_rising] // gain[is_rising])).max(initial=low))
+    high = int((surplus[is_falling] // -gain[is_falling]).min(initial=low if high is None else high))
+    return low if low <= high else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
 Namer = Callable[[Sequence[int]], str]
 """Says which values are meant, or how many, given their places."""
 MOST_NAMED = 5

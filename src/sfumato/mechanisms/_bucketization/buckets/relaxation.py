@@ -10,11 +10,17 @@ Notation: w_S = (S-1)² = weights, b = buckets, y = prices of the cuts, z = pric
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato._core.arrays import Floats
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
 from sfumato.mechanisms._bucketization.buckets.capacity_cuts import (
     Cuts,
@@ -22,8 +28,100 @@ from sfumato.mechanisms._bucketization.buckets.capacity_cuts import (
     find_violated_cuts,
     make_single_value_cuts,
 )
-from sfumato.mechanisms._bucketization.buckets.linear_programs import Programme, solve_programme
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+
+# Linear programmes, solved by HiGHS itself: to load scipy, which brings it too, takes longer than to plan.
+
+# A solver that keeps to itself: what its C code prints must not come between what a command prints.
+
+STANDARD_OUTPUT = 1
+_ONE_AT_A_TIME = Lock()
+
+
+@contextlib.contextmanager
+def silence_output() -> Iterator[None]:
+    """Send to nowhere what is written to the standard output of the process, by whatever language.
+
+    HiGHS has an option to be silent, and some of its lines do not ask for it. What another thread prints in these
+    moments is lost too, so nothing but a call of the solver belongs in here.
+    """
+    with _ONE_AT_A_TIME:
+        try:
+            saved_output = os.dup(STANDARD_OUTPUT)
+        except OSError:  # there is none
+            yield
+            return
+        _flush()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, STANDARD_OUTPUT)
+        os.close(nowhere)
+        try:
+            yield
+        finally:
+            _flush()  # else the buffer of C would be written later, when the output is back
+            os.dup2(saved_output, STANDARD_OUTPUT)
+            os.close(saved_output)
+
+
+def _flush() -> None:
+    """Write out what C has in its buffers, where its library can be asked to."""
+    with contextlib.suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+DUAL = 1
+"""What HiGHS calls its dual simplex method."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Programme:
+    """Costs to be made small: of numbers within bounds, whose sums by rows are within bounds too."""
+
+    costs: Floats
+    bounds: tuple[Floats, Floats]
+    rows: Floats
+    sums: tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PricedNumbers:
+    """The numbers, and what a little more of each sum would cost."""
+
+    numbers: Floats
+    prices: Floats
+
+
+def solve_programme(programme: Programme) -> PricedNumbers | None:
+    """The cheapest numbers, as the dual simplex method finds them; None if there are none."""
+    import highspy  # noqa: PLC0415 - few commands need it
+
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("solver", "simplex")
+    solver.setOptionValue("simplex_strategy", DUAL)
+    solver.setOptionValue("threads", 1)
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = programme.rows.shape
+    model.col_cost_ = programme.costs
+    model.col_lower_, model.col_upper_ = programme.bounds
+    model.row_lower_, model.row_upper_ = programme.sums
+    lines, columns = np.nonzero(programme.rows)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = np.searchsorted(lines, np.arange(model.num_row_ + 1))
+    model.a_matrix_.index_ = columns
+    model.a_matrix_.value_ = programme.rows[lines, columns]
+    with silence_output():
+        solver.passModel(model)
+        solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    answer = solver.getSolution()
+    return PricedNumbers(np.array(answer.col_value), np.array(answer.row_dual))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 Objects = npt.NDArray[np.object_]
 

@@ -7,14 +7,31 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, TooFewSizes, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
 from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, add_remedy, find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.one_size import find_best_size
 from sfumato.mechanisms._bucketization.buckets.relaxation import relax
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
+
+# Buckets of one size: the best setting is the smallest size that works.
+#
+# Source: Wang 2014, Lemma 3: b buckets of size S are valid if and only if o_i <= c_i(S) * b for every value and S * b =
+# |T|.
+# Notation: o_i = counts[i], c_i(S) = floors[i, S], S = size, b = buckets.
+
+
+def find_best_size(problem: Problem) -> Setting:
+    """The valid setting of one size with the least loss."""
+    for column, size in enumerate(problem.sizes.tolist()):
+        buckets, rest = divmod(problem.total, size)
+        if not rest and (problem.counts <= problem.floors[:, column] * buckets).all():
+            return Setting.of([(size, buckets)])
+    raise NoBucketingError(TooFewSizes("one"))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 HEURISTICS = {"one": find_best_size, "two": find_best_two_sizes, "multi": split_top_down}
 METHODS = (*HEURISTICS, "optimal")

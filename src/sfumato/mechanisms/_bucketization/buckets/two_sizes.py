@@ -17,10 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, TooFewSizes
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
+    NoBucketingError,
+    Problem,
+    TooFewSizes,
+    find_first_step,
+)
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
-from sfumato.mechanisms._bucketization.buckets.step_length import find_first_step
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,12 @@ from sfumato.mechanisms._randomized_response.operators import (
 )
 from sfumato.mechanisms._randomized_response.small_domain import merging
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group, balance, find_protected_places
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import describe_groups, make_groups_table
-from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearrange_groups
-from sfumato.mechanisms._randomized_response.small_domain.sub_table_assignment import CellLayout
+from sfumato.mechanisms._randomized_response.small_domain.planning_steps import (
+    CellLayout,
+    describe_groups,
+    make_groups_table,
+    rearrange_groups,
+)
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,

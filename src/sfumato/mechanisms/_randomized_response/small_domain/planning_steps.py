@@ -4,14 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from sfumato._core.arrays import Codes, UInts
 from sfumato._core.cell_values import to_json
 from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_count, format_percent
 from sfumato._request.histogram import Histogram
+from sfumato.mechanisms._bucketization.run_lengths import Runs
 from sfumato.mechanisms._randomized_response.guarantee_sentences import BOUND_RISK
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
 from sfumato.mechanisms._randomized_response.small_domain.merging import Part
 from sfumato.mechanisms.capabilities import PlanTable
+
+# Phase 2: bring groups that share values next to each other.
+#
+# Source: Chaytor and Wang, section 5.2: the reverse order of Cuthill and McKee, for the pattern of A·Aᵀ, where A[i][j]
+# is the count of value j in group i. The paper leaves ties open, and with them the result; here a walk starts at the
+# group with the fewest neighbours, of those the last one, and visits neighbours with few neighbours first, of those the
+# first.
+
+
+def rearrange_groups(groups: Sequence[Group]) -> tuple[int, ...]:
+    """The numbers of the groups, in an order in which neighbours tend to share values."""
+    places = [frozenset(place for place, count in enumerate(group) if count) for group in groups]
+    adjacency = [
+        [number for number, others in enumerate(places) if number != own and not others.isdisjoint(places[own])]
+        for own in range(len(groups))
+    ]
+    # Those with few neighbours of their own come first.
+    neighbours = [sorted(numbers, key=lambda number: (len(adjacency[number]), number)) for numbers in adjacency]
+    order: list[int] = []
+    visited: set[int] = set()
+    for start in sorted(range(len(groups)), key=lambda number: (len(adjacency[number]), -number)):
+        walk = [] if start in visited else [start]
+        visited.update(walk)
+        for number in walk:  # breadth first: it grows while it is walked
+            new_neighbours = [neighbour for neighbour in neighbours[number] if neighbour not in visited]
+            visited.update(new_neighbours)
+            walk += new_neighbours
+        order += walk
+    return tuple(reversed(order))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# Which cell a record goes to.
+
+
+class CellLayout:
+    """The cell of each slot: the slots of a value are cut into runs, one for each cell that holds some of its records.
+
+    A position is a slot counted on from the slots of all values before.
+    """
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        by_value = np.array(groups, dtype=np.int64).T
+        self.runs = Runs(by_value.ravel())
+        self.run_cells: Codes = (self.runs.run_numbers % len(groups)).astype(np.min_scalar_type(len(groups)))
+        self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
+
+    def find_cells(self, codes: Codes, slots: UInts) -> Codes:
+        """The cell of each record."""
+        positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
+        return self.run_cells.take(self.runs.find(positions))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 SHOWN_GROUPS = 20
 """Groups that people look at; JSON has them all."""

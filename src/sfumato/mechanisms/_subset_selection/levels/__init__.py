@@ -52,8 +52,14 @@ from sfumato.mechanisms._subset_selection.levels.level_shares import (
     find_best_shares,
     group_by_kind,
 )
-from sfumato.mechanisms._subset_selection.levels.level_weights import LevelWeights, make_sibling_weights
-from sfumato.mechanisms._subset_selection.levels.levels_design import MOST_LEVELS, Design, Level, read_design
+from sfumato.mechanisms._subset_selection.levels.levels_design import (
+    MOST_LEVELS,
+    Design,
+    Level,
+    LevelWeights,
+    make_sibling_weights,
+    read_design,
+)
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 from sfumato.mechanisms.capabilities import (
     AttackModel,

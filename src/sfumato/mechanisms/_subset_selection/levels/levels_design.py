@@ -8,14 +8,150 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+
+from sfumato._core.arrays import Floats, Mask
 from sfumato._core.cell_values import Value, values_from_json, values_to_json
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
+from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato._request.requirements import BreachBound
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, build_tiers
-from sfumato.mechanisms._subset_selection.levels.level_weights import LevelWeights
+from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights, Weighing
+from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, build_tiers, group_by_kind
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
+from sfumato.mechanisms.capabilities import WeightColumns
+from sfumato.mechanisms.estimator import Weights
+
+# Records of several levels as weights: of the counts and sums of a table, and of their variances.
+#
+# Notation: l = the level of a record, w = the share of its level, λ = how much say that level has about a tier, κ =
+# λ/w; M_t = the mean of theta over a value's group of tier t. A record of level l adds, to the sum of theta, the mean
+# of all theta and the sum of z s over the groups of its level, where z is the unbiased estimate of which of them is
+# true, and s = sum of κ (M_t - M_t+1) over the tiers from l on. Over all levels s has the mean theta less the mean of
+# all theta, because what remains of κ w is 1 at every tier.
+
+MOST_BITS = 1 << 30
+"""Weights have bits for each pair of values, level and degree of kinship; there are none beyond so many."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LevelWeights(Weighing):
+    """Records that show their level and a random set of its groups.
+
+    A record shows a number of things: for each level in turn its groups, and that the record is of this level.
+    """
+
+    tiers: Sequence[Tier]
+    """The groups of each level, and the whole domain."""
+    sets: Sequence[SetWeights]
+    """The sets of each level."""
+    shares: Sequence[float]
+    contrast_weights: Sequence[Sequence[float]]
+
+    def expand_to_entries(self, theta: Floats) -> Floats:
+        """Every place is an entry."""
+        return theta
+
+    def compute_factor(self, tier: int, level: int) -> float:
+        """How often what a record of a level tells of a tier is counted; never, if no record is of that level."""
+        return self.contrast_weights[tier][level] / self.shares[level] if self.shares[level] else 0.0
+
+    def compute_scores(self, theta: Floats) -> list[Floats]:
+        """For each level the s of its groups, with nothing taken away at the last tier: where theta is 0, so is it."""
+        means = [tier.compute_means(theta) for tier in self.tiers[:-1]]
+        level_scores = []
+        for level, groups in enumerate(self.tiers[:-1]):
+            score = np.zeros_like(means[0])
+            for tier in range(level, len(means)):
+                above = means[tier + 1] if tier + 1 < len(means) else 0.0
+                score = score + self.compute_factor(tier, level) * (means[tier] - above)
+            level_scores.append(score[..., groups.first_values])
+        return level_scores
+
+    def weigh_scores(self, scores: Floats) -> Weights:
+        """A set adds (the sum of s in it - b times that of all) / (a - b); and what the last tier took away comes back.
+
+        The whole is 1 for a theta of ones, whatever the level.
+        """
+        middle, entry_weights = scores.mean(axis=-1), []
+        for level, (score, sets) in enumerate(zip(self.compute_scores(scores), self.sets, strict=True)):
+            gain = sets.hold - sets.other
+            constant = middle * (1 - self.compute_factor(-1, level))
+            constant = constant - sets.other * score.sum(axis=-1) / gain
+            entry_weights += [score / gain, constant[..., np.newaxis]]
+        return Weights(np.concatenate(entry_weights, axis=-1), np.zeros_like(middle))
+
+    def compute_variances(self, theta: Floats) -> Floats:
+        """By level, the variance of what the set adds, and how far its mean is from the theta of the true value."""
+        centred = theta - theta.mean(axis=-1, keepdims=True)
+        variances = np.zeros_like(centred)
+        for level, (score, sets) in enumerate(zip(self.compute_scores(centred), self.sets, strict=True)):
+            places = self.tiers[level].places
+            off = score[..., places] - centred
+            variances = variances + self.shares[level] * (sets.compute_variances(score)[..., places] + off**2)
+        return np.asarray(variances)
+
+    def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score of all."""
+        nothing = np.zeros((*scores.shape[:-1], sum(level_sets.size + 1 for level_sets in self.sets)))
+        return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
+
+
+def make_sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColumns | None:
+    """The columns of weights.parquet: a line for each level and value; None for domains that would need too many bits.
+
+    A record adds `if_equal` or `otherwise`, and `per_sibling` for each group of its own level that its set holds beside
+    the one of the value in the same group of the level above; `siblings` marks the first value of each. Those in the
+    same group of the level after that, but not before, are in `per_sibling_2` and `siblings_2`, and so on.
+    """
+    tiers, size = weighing.tiers, len(weighing.tiers[0].places)
+    if size**2 * len(names) * (len(names) - 1) > MOST_BITS:
+        return None
+    by_kind = [
+        (first, alike, weighing.weigh_values((np.arange(size) == first).astype(np.float64)).entry_weights)
+        for first, alike in group_by_kind(tiers, 0)
+    ]
+    endings = ["", *(f"_{degree}" for degree in range(2, len(names)))]
+    numbers = ["if_equal", "otherwise", *(f"per_sibling{ending}" for ending in endings)]
+    weight_columns = {name: np.zeros((len(names), size)) for name in numbers}
+    marks = {f"siblings{ending}": np.zeros((len(names), size, -(-size // 8)), dtype=np.uint8) for ending in endings}
+    start = 0
+    for level, own in enumerate(tiers[:-1]):
+        for first, alike, entry_weights in by_kind:
+            *own_weights, constant = entry_weights[start : start + own.group_count + 1].tolist()
+            weight_columns["if_equal"][level, alike] = constant + own_weights[own.places[first]]
+            weight_columns["otherwise"][level, alike] = constant
+            for degree, ending in enumerate(endings, 1):
+                kin = _mark_kin(tiers, level, degree, first)
+                weight_columns[f"per_sibling{ending}"][level, alike] = (
+                    own_weights[own.places[kin.argmax()]] if kin.any() else 0.0
+                )
+        for degree, ending in enumerate(endings[: len(names) - 1 - level], 1):
+            marks[f"siblings{ending}"][level] = [
+                np.packbits(_mark_kin(tiers, level, degree, value)) for value in range(size)
+            ]
+        start += own.group_count + 1
+    return {
+        "level": np.repeat(names, size).tolist(),
+        "place": np.tile(np.arange(size, dtype=np.int32), len(names)),
+        "value": np.tile(np.arange(size), len(names)),
+        **{name: mark.ravel() for name, mark in weight_columns.items()},
+        **{name: convert_bits_to_arrow(mark.reshape(len(names) * size, -1)) for name, mark in marks.items()},
+    }
+
+
+def _mark_kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mask:
+    """The first value of each group of a level that is in the same group as a value so many tiers up, not before."""
+    is_kin = np.zeros(len(tiers[0].places), dtype=np.bool_)
+    if level + degree < len(tiers) - 1:
+        is_kin[tiers[level].first_values] = True
+        near, far = tiers[level + degree - 1].places, tiers[level + degree].places
+        is_kin &= (far == far[value]) & (near != near[value])
+    return is_kin
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 MOST_LEVELS = 8
 """Weights grow with the square of their number, and a reader must not be made to compute without end."""

@@ -10,7 +10,6 @@ from hypothesis import settings as profile
 from bucket_cases import OCC_LIKE_500000, linear_caps
 from bucket_oracles import Request, requests, seeded_requests, settings
 from selection import examples
-from sfumato.mechanisms._bucketization.buckets.branch_and_bound import Search
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
     NoBucketingError,
     NoCombination,
@@ -20,7 +19,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
 )
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import is_valid
 from sfumato.mechanisms._bucketization.buckets.capacity_cuts import make_single_value_cuts
-from sfumato.mechanisms._bucketization.buckets.least_loss import find_least_maximum, find_optimal_setting
+from sfumato.mechanisms._bucketization.buckets.least_loss import Search, find_least_maximum, find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.relaxation import Box, Point, prove_lower_bound, relax
 from sfumato.mechanisms._bucketization.buckets.size_methods import choose
 

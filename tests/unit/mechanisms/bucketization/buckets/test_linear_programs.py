@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sfumato.mechanisms._bucketization.buckets.linear_programs import Programme, solve_programme
+from sfumato.mechanisms._bucketization.buckets.relaxation import Programme, solve_programme
 
 UNBOUNDED = np.full(2, np.inf)
 

@@ -13,7 +13,7 @@ import pytest
 import scipy.optimize
 
 from command_line import succeed
-from sfumato.mechanisms._bucketization.buckets.mute_solver import silence_output
+from sfumato.mechanisms._bucketization.buckets.relaxation import silence_output
 
 
 def chat() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from bucket_cases import CASES, EDU_LIKE_300000, Case, linear_caps
 from bucket_oracles import seeded_requests
+from sfumato.mechanisms._bucketization.anatomy import build_anatomy_buckets
 from sfumato.mechanisms._bucketization.buckets import record_assignment as module
-from sfumato.mechanisms._bucketization.buckets.anatomy_groups import build_anatomy_buckets
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bucket_tables import complaint, tables
 from sfumato._core.random_draws import Draws
-from sfumato._perturb.random_slots import Slots
+from sfumato._perturb.perturbation import Slots
 from sfumato._request.group_requirements import Diversity, ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError

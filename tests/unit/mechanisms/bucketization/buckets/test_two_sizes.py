@@ -8,7 +8,7 @@ import pytest
 from bucket_oracles import seeded_requests, settings
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
-from sfumato.mechanisms._bucketization.buckets.one_size import find_best_size
+from sfumato.mechanisms._bucketization.buckets.size_methods import find_best_size
 from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import (
     Trades,

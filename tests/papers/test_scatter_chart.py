@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from papers.scatter_chart import MOST_DOTS, Cloud, draw_scatter
 from sfumato._figures.line_chart import Axis
-from sfumato._figures.scatter_chart import MOST_DOTS, Cloud, draw_scatter
 
 SVG = "{http://www.w3.org/2000/svg}"
 CLOUDS = [
