@@ -135,5 +135,5 @@ def make_request(table: pa.Table, schema: Schema, contestant: Contestant) -> Req
         options=contestant.options,
         accept_marginal_prior=True,
         accept_exposure=True,
-        accept_telling=tuple(name for name in table.column_names if name not in schema.sensitive_columns),
+        accept_disclosing=tuple(name for name in table.column_names if name not in schema.sensitive_columns),
     )

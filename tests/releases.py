@@ -121,7 +121,7 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
 def accepting(table: Any, schema: Schema) -> dict[str, tuple[str, ...]]:
     """That all public columns may tell what is sensitive: tables of a test are small, and often repeat."""
     names = getattr(table, "column_names", ())
-    return {"accept_telling": tuple(name for name in names if schema.get_role(name) is Role.PUBLIC)}
+    return {"accept_disclosing": tuple(name for name in names if schema.get_role(name) is Role.PUBLIC)}
 
 
 def people(rows: int = 60, **columns: Sequence[Any]) -> pa.Table:

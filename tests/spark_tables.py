@@ -103,7 +103,7 @@ def publish_secretly(session: Any, folder: Path) -> None:
     table = saved(people(name=[VALUE, "b"], disease=[VALUE, "cold", "flu"] * 4), folder / "people.parquet", 20)
     schema, bound = Schema.of("disease", keep=["name"]), BreachBound("1/10", "1/2")
     request = Request(
-        session.read.parquet(str(table)), schema=schema, spec=bound, accept_telling=("age", "sex", "name")
+        session.read.parquet(str(table)), schema=schema, spec=bound, accept_disclosing=("age", "sex", "name")
     )
     publish(request, folder / "release", unsafe_test_key=KEY)
     for error in (pa.ArrowInvalid, OSError):

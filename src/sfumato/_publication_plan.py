@@ -82,7 +82,7 @@ class Request:
     """The largest share of records that a public column may breach under a marginal prior."""
     accept_marginal_prior: bool = False
     """Go on whatever public columns breach."""
-    accept_telling: tuple[str, ...] = ()
+    accept_disclosing: tuple[str, ...] = ()
     """Go on with these public columns, whatever they tell."""
     accept_exposure: bool = False
     """Go on whatever public columns add to a release whose promise holds without them."""
@@ -108,7 +108,7 @@ class Request:
     @property
     def accepted_risks(self) -> AcceptedRisks:
         """What the holder goes on with in spite of a warning."""
-        return AcceptedRisks(self.accept_telling, self.accept_exposure, self.accept_marginal_prior)
+        return AcceptedRisks(self.accept_disclosing, self.accept_exposure, self.accept_marginal_prior)
 
     @property
     def mechanism_names(self) -> list[str]:
@@ -138,7 +138,7 @@ class Request:
             **({} if self.read.decimal == POINT else {"decimal": self.read.decimal}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_default else {"person_rows": self.schema.person_rows.to_json()}),
-            **({"accept_telling": sorted(self.accept_telling)} if self.accept_telling else {}),
+            **({"accept_telling": sorted(self.accept_disclosing)} if self.accept_disclosing else {}),
             **({"accept_exposure": True} if self.accept_exposure else {}),
         }
         return RequestRecord(
@@ -204,7 +204,7 @@ def survey_table(  # noqa: PLR0913 - what is asked, and where it is read
         is_cached=keeps,
     )
     names = source.schema.names
-    for name in request.accept_telling:  # what is not published leaves no trace, and could tell nothing either
+    for name in request.accept_disclosing:  # what is not published leaves no trace, and could tell nothing either
         if name not in names:
             raise SchemaError(explain_missing_column(name, names))
         if request.schema.get_role(name) is not Role.PUBLIC:
@@ -331,7 +331,7 @@ def make_publication_plan(
         rivals=rivals,
     )
     targets = make_targets(table_survey.sample, table_survey.sensitive, request.spec.resolve(table_survey.histogram))
-    column_predictions = measure_predictions(targets, request.accept_telling)
+    column_predictions = measure_predictions(targets, request.accept_disclosing)
     notices = [
         *list_column_notices(request, table_survey, targets, column_predictions),
         *list_plan_notices(chosen, request.spec, request.schema.sensitive_name),
@@ -350,7 +350,7 @@ def list_column_notices(
     if (unique_share := table_survey.uniqueness.after_bins.unique_share) >= NOTABLE_UNIQUE_SHARE:
         sentence = (
             f"{unique_share:.1%} of the records are alone with their public columns, so whoever knows these finds the "
-            "person; put columns into wider ranges (--bins), or leave some out (--drop)."
+            "person; put columns into wider ranges (--ranges), or leave some out (--drop)."
         )
         notices.append(Notice("records-alone", sentence, None, {"share": unique_share}))
     if not sample.is_whole:
@@ -359,13 +359,13 @@ def list_column_notices(
         )
         notices.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
     for predictor in column_predictions:
-        if predictor.is_predictive and predictor.columns[0] in request.accept_telling:
+        if predictor.is_predictive and predictor.columns[0] in request.accept_disclosing:
             numbers: dict[str, NoticeNumber] = {"guessed": predictor.success, "blindly": predictor.blind_success}
             notices.append(
                 Notice("telling-column", f"{predictor.sentence}; this was accepted.", predictor.columns[0], numbers)
             )
         elif (
-            predictor.is_coarser and not predictor.is_predictive and predictor.columns[0] not in request.accept_telling
+            predictor.is_coarser and not predictor.is_predictive and predictor.columns[0] not in request.accept_disclosing
         ):
             sentence = (
                 f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, and "
@@ -381,7 +381,7 @@ def list_column_notices(
                 codes, target.true_codes, target.size, float(bound.prior), float(bound.posterior)
             )
             share = disclosed_records / sample.records
-            if share >= NOTABLE_DISCLOSED_SHARE and name not in request.accept_telling:
+            if share >= NOTABLE_DISCLOSED_SHARE and name not in request.accept_disclosing:
                 sentence = (
                     f"public column {name!r} tells the {target.name!r} of {share:.1%} of the records: among those with "
                     f"the same {name!r}, a value that is rare in the table (at most {bound.prior}) has more than "
@@ -440,7 +440,7 @@ def check_publishable(request: Request, table_survey: TableScan, publication_pla
         [
             predictor
             for predictor in publication_plan.column_predictions
-            if predictor.columns[0] not in request.accept_telling
+            if predictor.columns[0] not in request.accept_disclosing
         ]
     )
     if not request.accept_exposure:

@@ -82,7 +82,7 @@ def test_any_table_keeps_its_people_and_is_counted_without_bias(
     mechanism, spec, options = requests(sorted(set(held) - {None}, key=repr))[form]
     schema = Schema.of("held", keep=table.column_names)
     given_options = {} if options is None else {mechanism: options}
-    accepted = {"accept_marginal_prior": True, "accept_telling": ("one", "two")}  # by chance, a column may tell all
+    accepted = {"accept_marginal_prior": True, "accept_disclosing": ("one", "two")}  # by chance, a column may tell all
     request = Request(table, schema=schema, spec=spec, mechanism=mechanism, options=given_options, **accepted)
     out = tmp_path_factory.mktemp("any") / "release"
     try:

@@ -56,7 +56,7 @@ def test_first_and_last_day_of_the_calendar_are_published(zone: str | None, desk
     ends = [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23), None]
     until = pa.array(ends * 20, pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", zone))
     write_parquet(desk / "stays.parquet", pa.table(people()).append_column("until", until))
-    succeed(*publishing("stays.parquet", "--accept-telling", "until"))
+    succeed(*publishing("stays.parquet", "--accept-disclosing", "until"))
 
 
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
@@ -184,7 +184,7 @@ def test_folder_that_keeps_a_column_in_its_names_is_refused(desk: Path) -> None:
         ["--person", "nmae"],
         ["--drop", "nmae"],
         ["--keep", "nmae"],
-        ["--bins", "nmae=0,1"],
+        ["--ranges", "nmae=0,1"],
         ["--text", "nmae"],
     ],
     ids=lambda options: options[0],
@@ -235,7 +235,7 @@ def test_column_of_two_roles_is_refused(desk: Path, table: Path, options: list[s
         # The last one would win, and the other column go out as it is.
         (["--sensitive", "sex"], "name exactly one sensitive column; 2 were named."),
         (["--person", "age", "--person", "sex"], "--person was given 2 times; name one column."),
-        (["--bins", "age=0,99", "--bins", "age=0,50,99"], "'age' was given twice"),
+        (["--ranges", "age=0,99", "--ranges", "age=0,50,99"], "'age' was given twice"),
     ],
 )
 def test_option_for_one_column_is_refused_twice(desk: Path, table: Path, options: list[str], words: str) -> None:
@@ -331,8 +331,8 @@ def test_nearly_unique_column_is_refused_unless_it_is_confirmed_left_out_or_coar
     sentence = fail(desk, *publishing("people.csv"))
     assert "'number' is nearly unique (60 of the 60 records that have a value are alone with it)" in sentence
     assert "(--person number if it says whose row it is, else --identifier number)" in sentence
-    assert "coarsen it (--bins number=...), or confirm it by name (--keep number)" in sentence
-    for number, options in enumerate((["--identifier", "number"], ["--keep", "number"], ["--bins", "number=0,30,60"])):
+    assert "coarsen it (--ranges number=...), or confirm it by name (--keep number)" in sentence
+    for number, options in enumerate((["--identifier", "number"], ["--keep", "number"], ["--ranges", "number=0,30,60"])):
         succeed(*publishing("people.csv", *options, out=f"release-{number}"))
 
 
@@ -466,7 +466,7 @@ def test_unknown_treatment_of_nulls_is_refused(desk: Path, table: Path) -> None:
         ("age=2020-01-01,2021-01-01", "the bins of 'age' do not fit a column of type int64"),
         ("age=40", "bins need at least two edges, such as 0,20,40,60."),
         ("age=", "bins need at least two edges"),
-        ("age", "'age' should be written as --bins COL=0,20,40."),
+        ("age", "'age' should be written as --ranges COL=0,20,40."),
         ("age=0,40,40,99", "the edges 0, 40, 40, 99 must rise from left to right."),
         ("age=0,forty,99", "the edge 'forty' is neither a number nor a date such as 2024-01-31."),
         ("age=0,nan", "the edge 'nan' is neither a number nor a date"),
@@ -478,12 +478,12 @@ def test_unknown_treatment_of_nulls_is_refused(desk: Path, table: Path) -> None:
     ],
 )
 def test_bins_that_do_not_fit_are_refused(desk: Path, table: Path, bins: str, words: str) -> None:
-    assert words in fail(desk, *publishing(table, "--bins", bins))
+    assert words in fail(desk, *publishing(table, "--ranges", bins))
 
 
 def test_bins_and_a_domain_for_one_column_are_refused(desk: Path, table: Path) -> None:
     (desk / "domain.txt").write_text("30\n")
-    sentence = fail(desk, *publishing(table, "--bins", "age=0,99", "--domain", "age=domain.txt"))
+    sentence = fail(desk, *publishing(table, "--ranges", "age=0,99", "--domain", "age=domain.txt"))
     assert sentence.startswith("column 'age' has both a domain and bins;")
 
 

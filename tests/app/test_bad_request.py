@@ -65,7 +65,7 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
         (["--unsafe-test-key", "xyz"], "a test key is written in hexadecimal digits."),
         (["--unsafe-test-key", "00"], "a key has 32 bytes (64 hexadecimal digits), not 1."),
         (["--magic"], "no such option: --magic"),
-        (["--bins"], "--bins"),
+        (["--ranges"], "--ranges"),
         (["another.csv"], "another.csv"),
     ],
 )

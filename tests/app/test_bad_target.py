@@ -137,7 +137,7 @@ def test_plan_file_of_another_table_is_refused(desk: Path, table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--drop", "age"], ["--bins", "age=0,99"], ["--nulls", "drop"], ["--mechanism", "uniform"]]
+    "options", [["--drop", "age"], ["--ranges", "age=0,99"], ["--nulls", "drop"], ["--mechanism", "uniform"]]
 )
 def test_plan_file_of_another_request_is_refused(desk: Path, table: Path, options: list[str]) -> None:
     succeed(*publishing(table, "--plan-file", "plan.json"))

@@ -325,7 +325,7 @@ def test_publish_leaves_out_what_names_people(desk: Path) -> None:
 
 
 def test_publish_of_bins_shows_ranges(desk: Path, table: Path) -> None:
-    outcome = succeed(*publishing(table, "--bins", "age=0,40,80"))
+    outcome = succeed(*publishing(table, "--ranges", "age=0,40,80"))
     assert "age │ string │ public, in [0,40), [40,80]" in outcome.words
     answer = succeed("query", "release", "SELECT age, COUNT(*) FROM release GROUP BY age", "--json").json
     assert [(row["age"], row["n"]) for row in answer["rows"]] == [("[0,40)", 15), ("[40,80]", 45)]
@@ -366,7 +366,7 @@ def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(
     assert (stopped.code, Path("finer").exists()) == (2, False)
     assert "guessing 'disease' from 'ICD chapter' is right for 100.0% of the records (blindly: 40.0%)" in stopped.err
     assert "leave out what tells (--drop 'ICD chapter')" in stopped.err
-    accepted = succeed(*publishing(table, "--accept-telling", "ICD chapter", out="finer"))
+    accepted = succeed(*publishing(table, "--accept-disclosing", "ICD chapter", out="finer"))
     (notice,) = said(accepted, "guessing 'disease' from 'ICD chapter'")
     assert notice.endswith("this was accepted.")
 

@@ -257,7 +257,7 @@ def three_columns() -> dict[str, list[Any]]:
 @pytest.mark.parametrize("way", ["uniform", "subset", "fine-grain"])
 @pytest.mark.parametrize(
     "options",
-    [[], ["--nulls", "drop"], ["--bins", "age=0,50,100"]],
+    [[], ["--nulls", "drop"], ["--ranges", "age=0,50,100"]],
     ids=["missing values", "without missing values", "ranges"],
 )
 def test_compound_of_three_columns_of_other_types(desk: Path, way: str, options: list[str]) -> None:

@@ -123,7 +123,7 @@ def test_hostile_words_stay_words(text: str, tmp_path: Path) -> None:
     table = arrow_people(60)
     about = about_all(text)
     request = Request(
-        table, schema=Schema.of(SENSITIVE), spec=BreachBound("1/10", "1/2"), accept_telling=("age", "sex")
+        table, schema=Schema.of(SENSITIVE), spec=BreachBound("1/10", "1/2"), accept_disclosing=("age", "sex")
     )
     release = publish(request, tmp_path / "release", describe=about).release
     assert release.manifest.description == about
@@ -162,7 +162,7 @@ def test_columns_of_sets_are_described_as_what_they_show(tmp_path: Path) -> None
         spec=BreachBound("3/7", "1/2"),
         mechanism="subset",
         options=options,
-        accept_telling=("age", "sex"),
+        accept_disclosing=("age", "sex"),
     )
     release = publish(request, tmp_path / "release", describe=about).release
     assert set(release.manifest.description.columns) == set(release.manifest.protected_columns)

@@ -183,7 +183,7 @@ def test_machines_are_told_how_many_are_alone(desk: Path) -> None:
     whole = {"alone": 20 / 220, "below_5": 1.0, "below_11": 1.0, "is_exact": True}
     found = succeed(*asked).json["uniqueness"]
     assert found == {**whole, "before_bins": None, "alone_without": {"age": 0.0}, "records": 220}
-    binned = succeed(*asked, "--bins", "age=0,110,300").json["uniqueness"]
+    binned = succeed(*asked, "--ranges", "age=0,110,300").json["uniqueness"]
     assert binned["before_bins"] == whole
     assert (binned["alone"], binned["below_5"], binned["below_11"]) == (0, 0, 0)
 
@@ -196,7 +196,7 @@ def test_machines_are_told_how_many_are_alone(desk: Path) -> None:
 def test_breaches_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[str, str]], minimum: int) -> None:
     source = pa.table({"group": [group for group, _ in rows], "held": [value for _, value in rows]})
     schema, bound = Schema.of("held", keep=["held", "group"]), BreachBound("1/4", "1/2")
-    asked = {"breach_limit": Fraction(0), "accept_telling": ("group",)}
+    asked = {"breach_limit": Fraction(0), "accept_disclosing": ("group",)}
     options = {"small-domain": small_domain.Options(min_cell=minimum)}
     try:
         found = plan(Request(source, schema=schema, spec=bound, mechanism="small-domain", options=options, **asked))
@@ -341,8 +341,8 @@ def test_mechanisms_for_any_prior_stop_at_what_tells_outright_and_at_nothing_els
     ]
     sentence = refused(desk, *asked)
     assert sentence.startswith("guessing 'disease' from 'chapter' is right for ")
-    assert "(--accept-telling chapter)" in sentence
-    outcome = succeed(*asked, "--accept-telling", "chapter")
+    assert "(--accept-disclosing chapter)" in sentence
+    outcome = succeed(*asked, "--accept-disclosing", "chapter")
     known = {each["told"][0]: each for each in outcome.json["exposures"] if each["who"] == "one column"}
     assert known.keys() == {"sex", "age", "ward", "drug", "chapter"}
     assert known["chapter"]["without"]["right"] > 0.95

@@ -100,7 +100,7 @@ def commas(desk: Path) -> Path:
 
 @pytest.mark.slow
 def test_decimal_comma_is_read_where_it_is_said(commas: Path) -> None:
-    binned = ("--bins", "weight=50,60.5,70,90", "--decimal", ",")
+    binned = ("--ranges", "weight=50,60.5,70,90", "--decimal", ",")
     succeed(*publishing(commas, *binned, out=commas.parent / "release"))
     asked = "SELECT COUNT(*) FROM release WHERE weight = '[50,60.5)'"
     answer = succeed("query", "release", asked, "--json").json
@@ -111,7 +111,7 @@ def test_decimal_comma_is_read_where_it_is_said(commas: Path) -> None:
 
 
 def test_decimal_comma_is_noticed(commas: Path) -> None:
-    found = succeed(*publishing(commas, "--accept-telling", "weight", out=commas.parent / "release"))
+    found = succeed(*publishing(commas, "--accept-disclosing", "weight", out=commas.parent / "release"))
     (said,) = [line for line in found.notices if "decimal comma" in line]
     assert "'weight' looks like numbers with a decimal comma" in said
     assert "(--decimal ,)" in said
@@ -128,7 +128,7 @@ def test_init_writes_the_decimal_comma(commas: Path) -> None:
     succeed("init", commas, "--sensitive", "disease")
     written = (commas.parent / "request.toml").read_text()
     assert 'decimal = ","' in written
-    assert "weight" in written.partition("[bins]")[2]
+    assert "weight" in written.partition("[ranges]")[2]
 
 
 def test_plan_file_knows_another_decimal_mark(commas: Path) -> None:

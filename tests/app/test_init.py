@@ -70,8 +70,8 @@ def test_roles_are_guessed(hospital: Path) -> None:
         "identifier": ["encounter_id", "notes"],
         "drop": ["last_name", "weight", "income", "zip"],
     }
-    assert list(written["bins"]) == ["admitted"], "days can be looked up; numbers are better left to the holder"
-    assert re.search(r'^#   "admitted" +# published in ranges, see \[bins\] below$', text, re.MULTILINE)
+    assert list(written["ranges"]) == ["admitted"], "days can be looked up; numbers are better left to the holder"
+    assert re.search(r'^#   "admitted" +# published in ranges, see \[ranges\] below$', text, re.MULTILINE)
     assert "\n# age = [" in text
     assert not written["promise"]
     assert re.search(r'^#   "labs" +# "\?" is a missing value; many different values', text, re.MULTILINE)
@@ -134,7 +134,7 @@ def test_file_is_read_once_and_once_more_where_it_is_to_be_read_otherwise(
 @pytest.mark.usefixtures("desk")
 def test_table_of_a_german_hospital_is_published_and_verified(german: Path) -> None:
     read = ("--encoding", "latin-1", "--decimal", ",")
-    ranges = ("--bins", "Geburtsdatum=1900-01-01,1970-01-01,2100-01-01", "--bins", "Aufnahme=2024-01-01,2025-01-01")
+    ranges = ("--ranges", "Geburtsdatum=1900-01-01,1970-01-01,2100-01-01", "--ranges", "Aufnahme=2024-01-01,2025-01-01")
     chosen = ("--person", "Patienten-Nr", "--one-row", "first:Aufnahme", "--drop", "Kosten", "--missing", "k.A.")
     asked = ("--sensitive", "Diagnose", "--prior", "1/10", "--posterior", "1/3", "--plan-file", "key", "--out", "r")
     succeed("publish", german, *read, *ranges, *chosen, *asked)
@@ -381,7 +381,7 @@ def test_rows_of_nobody_and_codes_are_remarked(desk: Path) -> None:
     succeed("init", "people.csv")
     text = (desk / "request.toml").read_text()
     assert 'person = "person"  # some rows have none, which have to be completed or removed' in text
-    assert "[bins]" not in text.replace("ranges in [bins]", "")
+    assert "[ranges]" not in text.replace("ranges in [ranges]", "")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])

@@ -14,7 +14,7 @@ from sfumato import Release
 
 CODES = ("J10", "J45", "J00", "F32", "F41", "I10", "I21")
 BOUND = ("--prior", "1/10", "--posterior", "1/3")
-ROLES = ("--sensitive", "code", "--hierarchy", "code=codes.csv", "--accept-telling", "age", "--accept-telling", "sex")
+ROLES = ("--sensitive", "code", "--hierarchy", "code=codes.csv", "--accept-disclosing", "age", "--accept-disclosing", "sex")
 SHARED = ("--levels", "code=0.8,chapter=0.2")
 
 
@@ -68,7 +68,7 @@ def test_values_and_groups_are_counted_from_one_release(table: Path) -> None:
 
 def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
     (desk / "request.toml").write_text(
-        '[table]\npath = "people.csv"\n[columns]\nsensitive = ["code"]\naccept_telling = ["age", "sex"]\n'
+        '[table]\npath = "people.csv"\n[columns]\nsensitive = ["code"]\naccept_disclosing = ["age", "sex"]\n'
         '[hierarchies]\ncode = "codes.csv"\n'
         '[promise]\nprior = 0.1\nposterior = "1/3"\nimportance = "code=1,chapter=3"\n'
     )

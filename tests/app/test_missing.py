@@ -49,7 +49,7 @@ def test_without_the_option_a_mark_is_a_text(desk: Path) -> None:
 
 def test_number_in_bins_may_have_marks(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(**MARKED))
-    succeed(*publishing(table, *MISSING, "--bins", "weight=0,60,100"))
+    succeed(*publishing(table, *MISSING, "--ranges", "weight=0,60,100"))
     succeed("verify", "release", "--original", table)
 
 

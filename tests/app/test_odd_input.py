@@ -28,7 +28,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-ACCEPTED = ("--accept-telling", "age", "--accept-telling", "sex")
+ACCEPTED = ("--accept-disclosing", "age", "--accept-disclosing", "sex")
 """These columns of the tables here repeat, often as the values do."""
 
 
@@ -122,7 +122,7 @@ def test_number_written_in_two_ways_is_one_value(desk: Path) -> None:
 def test_zero_has_no_sign(desk: Path, kind: pa.DataType) -> None:
     zeros = pa.array([0.0, -0.0, 0.5] * 20).cast(kind)
     table = write_parquet(desk / "people.parquet", people() | {"score": zeros, "disease": zeros})
-    assert counted(table, "disease", "--accept-telling", "score") == {0.0: 40, 0.5: 20}
+    assert counted(table, "disease", "--accept-disclosing", "score") == {0.0: 40, 0.5: 20}
     shown = pq.read_table(desk / "release" / "data.parquet").column("score").to_pylist()
     assert sorted(map(str, shown)) == ["0.0"] * 40 + ["0.5"] * 20
 
@@ -279,4 +279,4 @@ def test_sensitive_values_in_bins_are_counted(
     sensitive = pa.array([values[row % len(values)] for row in range(60)], type=kind)
     table = write_parquet(desk / "people.parquet", people() | {"disease": sensitive})
     # The missing value is in the domain by the policy, whether or not any record needs it.
-    assert counted(table, "disease", "--bins", f"disease={bins}") == {None: 0, **expected}
+    assert counted(table, "disease", "--ranges", f"disease={bins}") == {None: 0, **expected}

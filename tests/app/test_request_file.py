@@ -83,7 +83,7 @@ def test_everything_can_stand_in_the_file(table: Path) -> None:
         nulls = "error"
         fail_on = ["telling-column", "telling-groups"]
 
-        [bins]
+        [ranges]
         age = [0, 35.5, inf]
 
         [domains]
@@ -115,7 +115,7 @@ def test_dates_are_edges_and_several_columns_are_one_text(desk: Path) -> None:
     dates = {"day": ["2023-05-01", "2024-03-09"], "a, b": ["x", "y", "z"]}
     write_csv(desk / "people.csv", people(**dates))
     path = desk / "request.toml"
-    bins = "[bins]\nday = [2023-01-01, 2024-01-01, 2025-01-01]\nage = '0,50,100'\n"
+    bins = "[ranges]\nday = [2023-01-01, 2024-01-01, 2025-01-01]\nage = '0,50,100'\n"
     path.write_text(REQUEST.replace('sensitive = "disease"', 'compound = ["disease", "a, b"]') + bins)
     succeed("publish", path, "--out", "release")
     assert ours(desk / "release")["sensitive"] == ["disease", "a, b"]
@@ -162,8 +162,8 @@ def test_columns_that_the_file_leaves_out_stay_out(request_file: Path) -> None:
 def test_ranges_of_other_columns_stay(table: Path) -> None:
     path = table.parent / "request.toml"
     write_csv(table, people(height=[150, 160, 170]))
-    path.write_text(f"{REQUEST}\n[bins]\nage = [0, 50, 100]\nheight = [100, 200]\n")
-    succeed("publish", path, "--out", "release", "--bins", "age=0,40,100")
+    path.write_text(f"{REQUEST}\n[ranges]\nage = [0, 50, 100]\nheight = [100, 200]\n")
+    succeed("publish", path, "--out", "release", "--ranges", "age=0,40,100")
     assert ours(Path("release"))["bins"] == {"height": ["100", "200"], "age": ["0", "40", "100"]}
 
 
@@ -233,12 +233,12 @@ def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
         ("[promise]\ngroup_size = true\n", "'group_size' in 'request.toml' should be a whole number."),
         ("[output]\nforce = 'yes'\n", "'force' in 'request.toml' should be true or false."),
         ("[output]\nout = 3\n", "'out' in 'request.toml' should be the name of a file, in quotes."),
-        ("[bins]\nage = 20\n", "'age' in 'request.toml' should be a list of numbers or dates, such as [0, 20, 40]."),
-        ("[bins]\nage = [0, true]\n",
+        ("[ranges]\nage = 20\n", "'age' in 'request.toml' should be a list of numbers or dates, such as [0, 20, 40]."),
+        ("[ranges]\nage = [0, true]\n",
          "'age' in 'request.toml' should be a list of numbers or dates, such as [0, 20, 40]."),
         ("[domains]\ndisease = ['flu']\n", "'disease' in 'request.toml' should be the name of a file, in quotes."),
-        ("[columns]\nbins = ['age=0,20']\n",
-         "'bins' in 'request.toml' should be a section [bins] with a line for each column."),
+        ("[columns]\nranges = ['age=0,20']\n",
+         "'ranges' in 'request.toml' should be a section [ranges] with a line for each column."),
         ("domain = 'disease=codes.csv'\n",
          "'domain' in 'request.toml' should be a section [domains] with a line for each column."),
         ("drop = 'sex'\n[columns]\ndrop = 'age'\n", "'drop' stands twice in 'request.toml'; write it once."),
@@ -296,4 +296,4 @@ def test_nearest_key_is_the_one_that_was_meant() -> None:
     for key in known:
         (nearest,) = difflib.get_close_matches(key[1:], known, 1, 0)
         assert nearest == key or len(key) <= 6
-    assert not {*SECTIONS, *COLUMN_SECTIONS} & {*list_keys()} - {PATH, "bins", "publish_at"}
+    assert not {*SECTIONS, *COLUMN_SECTIONS} & {*list_keys()} - {PATH, "ranges", "publish_at"}

@@ -16,7 +16,7 @@ ROWS = 3000
 START = ("publish", "stays.csv", "--out", "release", "--sensitive", "diagnosis")
 CODE_BOOK = "codes.txt"
 RANGES = (
-    *("--bins", "age=18,60,100", "--bins", "admitted=2023-01-01,2024-01-01,2025-01-01", "--bins", "days=1,8,100"),
+    *("--ranges", "age=18,60,100", "--ranges", "admitted=2023-01-01,2024-01-01,2025-01-01", "--ranges", "days=1,8,100"),
     *("--drop", "weight", "--drop", "left_for"),
 )
 
@@ -42,7 +42,7 @@ NOTICES = (
     Step("rows-chosen", "(--plan-file)", ("--plan-file", "plan.json")),
     Step("missing-marks", "(--missing '?')", ("--missing", "?")),
     Step("domain-observed", "(--domain diagnosis=FILE)", ("--domain", f"diagnosis={CODE_BOOK}")),
-    Step("records-alone", "wider ranges (--bins), or leave some out (--drop)", RANGES),
+    Step("records-alone", "wider ranges (--ranges), or leave some out (--drop)", RANGES),
 )
 UNSOUND = [code for code in NOTICE_CODES if code not in {"rows-chosen", "mechanism-chosen", "frequent-values"}]
 """What a release should not have that is called sound; rows are chosen, and some diagnoses are frequent."""

@@ -40,7 +40,7 @@ def test_help_and_messages_name_the_reader() -> None:
 
 
 def test_table_of_the_reader_is_published_and_verified(archive: Path, desk: Path) -> None:
-    request = Request(archive, schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex"))
+    request = Request(archive, schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
     release = publish(request, "release", plan_file="private.plan").release
     assert release.rows == 3000
     assert verify("release", archive, plan_file="private.plan").has_passed
@@ -48,7 +48,7 @@ def test_table_of_the_reader_is_published_and_verified(archive: Path, desk: Path
 
 
 def test_plan_file_is_refused_for_another_table_of_the_reader(archive: Path, desk: Path) -> None:
-    request = Request(archive, schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex"))
+    request = Request(archive, schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
     publish(request, "release", plan_file="private.plan")
     before = content(desk / "release")
     changed = people(3000)

@@ -259,7 +259,7 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
     make_small(monkeypatch)
     table = with_gaps()
     request = Request(
-        table, schema=Schema.of(["disease", "sex"]), spec=DecoyGroups(2), accept_telling=("age",), accept_exposure=True
+        table, schema=Schema.of(["disease", "sex"]), spec=DecoyGroups(2), accept_disclosing=("age",), accept_exposure=True
     )
     for name, each in {"usual": USUAL, "other": engine}.items():
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=each)
@@ -494,7 +494,7 @@ def test_same_rows_of_persons_are_chosen_by_every_engine(
             schema=schema,
             spec=BOUND,
             mechanism="uniform",
-            accept_telling=("age", "sex", "weight", "ward"),
+            accept_disclosing=("age", "sex", "weight", "ward"),
             read=ReadOptions(missing=("?",)),
         )
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=engine)
@@ -866,7 +866,7 @@ class CarelessEngine(FarEngine):
 
 @pytest.mark.parametrize("brought", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]], ids=["lost", "twice"])
 def test_engine_that_loses_or_repeats_records_publishes_nothing(brought: Any, tmp_path: Path) -> None:
-    request = Request(people(ROWS), schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex"))
+    request = Request(people(ROWS), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
     with pytest.raises(EngineError, match=rf"records were written of {ROWS}"):
         publish(request, tmp_path / "release", engine=CarelessEngine(brought=brought))
     assert os.listdir(tmp_path) == []

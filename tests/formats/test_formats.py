@@ -90,7 +90,7 @@ class Written:
             options=self.options,
             accept_marginal_prior=True,
             accept_exposure=True,
-            accept_telling=("age",),
+            accept_disclosing=("age",),
         )
 
     def publish(self, folder: Path) -> Release:

@@ -109,7 +109,7 @@ def test_files_of_text_are_read_as_here(nulls: str, sail: Any, tmp_path: Path) -
         pa_csv.write_csv(with_gaps().slice(40 * number, 40), tmp_path / f"people-{number}.csv")
     schema = Schema.of("disease", nulls=nulls)
     table, public = str(tmp_path / "people-*.csv"), ("age", "sex", "weight")
-    request = Request(table, schema=schema, spec=BOUND, read=ReadOptions(missing=("NA", "M")), accept_telling=public)
+    request = Request(table, schema=schema, spec=BOUND, read=ReadOptions(missing=("NA", "M")), accept_disclosing=public)
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail)) == here
 
@@ -129,7 +129,7 @@ def test_other_files_are_read_as_here(ending: str, sail: Any, tmp_path: Path) ->
             with pa.CompressedOutputStream(str(path), "gzip") as sink:
                 pa_csv.write_csv(part, sink)
     schema = Schema.of("disease", person="who", one_row="random")
-    request = Request(str(folder), schema=schema, spec=BOUND, accept_telling=("age", "sex"))
+    request = Request(str(folder), schema=schema, spec=BOUND, accept_disclosing=("age", "sex"))
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 
@@ -141,7 +141,7 @@ def test_marks_of_what_is_missing_hold_in_parquet(sail: Any, tmp_path: Path) -> 
         schema=Schema.of("disease"),
         spec=BOUND,
         read=ReadOptions(missing=("Aix",)),
-        accept_telling=tuple(every_type().column_names[:-1]),
+        accept_disclosing=tuple(every_type().column_names[:-1]),
     )
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
@@ -155,7 +155,7 @@ def test_sets_as_lists_have_the_same_bytes(sail: Any, tmp_path: Path, monkeypatc
 def test_columns_that_are_protected_each_for_itself_have_the_same_bytes(sail: Any, tmp_path: Path) -> None:
     table = str(saved(with_gaps(), tmp_path / "people.parquet", 15))
     schema = Schema.of(["disease", "sex"])
-    request = Request(table, schema=schema, spec=DecoyGroups(2), accept_telling=("age", "weight"), accept_exposure=True)
+    request = Request(table, schema=schema, spec=DecoyGroups(2), accept_disclosing=("age", "weight"), accept_exposure=True)
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 
@@ -167,7 +167,7 @@ def test_rows_of_persons_are_chosen_as_here(rows: dict[str, Any], sail: Any, tmp
     table = people(ROWS, who=[f"p{row % 37}" for row in range(ROWS)], age=list(range(ROWS)))
     path = str(saved(table, tmp_path / "people.parquet", 15))
     schema = Schema.of("disease", person="who", ranges={"age": [0, 50, 200]}, **rows)
-    request = Request(path, schema=schema, spec=BOUND, accept_telling=("age", "sex"))
+    request = Request(path, schema=schema, spec=BOUND, accept_disclosing=("age", "sex"))
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 

@@ -27,7 +27,7 @@ PUBLIC = ("age", "sex")
 
 
 def request_for(table: Path) -> Request:
-    return Request(str(table), schema=Schema.of("disease"), spec=BOUND, accept_telling=PUBLIC)
+    return Request(str(table), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=PUBLIC)
 
 
 def both(table: Path, folder: Path, sail: Any) -> Any:

@@ -71,7 +71,7 @@ def test_order_of_partitions_does_not_matter(sail: Any, tmp_path: Path) -> None:
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         frames = [sail.read.parquet(str(tmp_path / f"{number}.parquet")) for number in order]
         united = frames[0].unionAll(frames[1]).unionAll(frames[2])
-        request = Request(united, schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex"))
+        request = Request(united, schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex"))
         found.append(released(request, tmp_path / "".join(map(str, order))))
     assert found[0] == found[1] == found[2]
     assert pq.read_metadata(tmp_path / "012" / "data.parquet").num_rows == 104
@@ -175,7 +175,7 @@ from sfumato import BreachBound, Request, Schema, SparkEngine, publish
 session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 frame = session.read.parquet(sys.argv[2])
 crash = lambda stage, done, total: os.kill(os.getpid(), signal.SIGKILL)
-request = Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), accept_telling=("age", "sex"))
+request = Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), accept_disclosing=("age", "sex"))
 publish(request, sys.argv[3], engine=SparkEngine(session, progress=crash))
 """
 
@@ -193,7 +193,7 @@ def test_spool_of_a_crashed_run_is_removed_by_the_next_one_to_the_same_target(
     (left,) = out.glob(f"{PREFIX}*")
     assert any((left / "spool").iterdir())
     request = Request(
-        sail.read.parquet(str(table)), schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex")
+        sail.read.parquet(str(table)), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex")
     )
     publish(request, out / "other")
     assert left.is_dir()  # it is not of this target

@@ -73,7 +73,7 @@ def test_chapter_that_determines_the_code_stops(tmp_path: Path) -> None:
     sentence = stopped(tmp_path, chapters())
     assert sentence.startswith("guessing 'code' from 'chapter' is right for ")
     assert "(--drop chapter)" in sentence
-    assert "(--accept-telling chapter)" in sentence
+    assert "(--accept-disclosing chapter)" in sentence
 
 
 def test_publication_goes_on_without_the_chapter(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def accepted_of(folder: Path) -> tuple[dict[str, Any], str, str]:
 
 
 def test_publication_goes_on_where_that_was_accepted_and_says_so(tmp_path: Path) -> None:
-    made = published(tmp_path, chapters(), accept_telling=("chapter",))
+    made = published(tmp_path, chapters(), accept_disclosing=("chapter",))
     accepted, readme, verified = accepted_of(tmp_path)
     assert accepted == {"telling": ["chapter"], "exposure": False, "marginal_prior": False}
     sentence = "The publisher accepted that public columns may tell 'code'"
@@ -105,7 +105,7 @@ def test_publication_goes_on_where_that_was_accepted_and_says_so(tmp_path: Path)
 
 def test_what_was_accepted_is_said_whether_or_not_it_tells(tmp_path: Path) -> None:
     """Else the release would say which columns tell."""
-    made = published(tmp_path, chapters(), Schema.of("code", drop=["chapter"]), accept_telling=("sex",))
+    made = published(tmp_path, chapters(), Schema.of("code", drop=["chapter"]), accept_disclosing=("sex",))
     accepted, readme, verified = accepted_of(tmp_path)
     assert accepted["telling"] == ["sex"]
     assert "may tell 'code'" in readme
@@ -124,23 +124,23 @@ def test_release_says_that_nothing_was_accepted(tmp_path: Path) -> None:
 def test_several_columns_that_tell_are_all_to_be_accepted(tmp_path: Path) -> None:
     table = chapters()
     table["section"] = [chapter.lower() for chapter in table["chapter"]]
-    sentence = stopped(tmp_path, table, accept_telling=("chapter",))
-    assert "--accept-telling section" in sentence
-    assert "--accept-telling chapter" not in sentence
-    published(tmp_path, table, accept_telling=("chapter", "section"))
+    sentence = stopped(tmp_path, table, accept_disclosing=("chapter",))
+    assert "--accept-disclosing section" in sentence
+    assert "--accept-disclosing chapter" not in sentence
+    published(tmp_path, table, accept_disclosing=("chapter", "section"))
     assert "public columns may tell 'code'" in accepted_of(tmp_path)[1]
 
 
 def test_column_that_the_table_does_not_have_cannot_be_accepted(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="'chapters'"):
-        published(tmp_path, chapters(), accept_telling=("chapters",))
+        published(tmp_path, chapters(), accept_disclosing=("chapters",))
 
 
 def test_accepting_is_another_request(tmp_path: Path) -> None:
     plain = asking(chapters()).to_record()
-    assert asking(chapters(), accept_telling=("chapter",)).to_record() != plain
+    assert asking(chapters(), accept_disclosing=("chapter",)).to_record() != plain
     assert asking(chapters(), accept_exposure=True).to_record() != plain
-    ways = [asking(chapters(), accept_telling=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))]
+    ways = [asking(chapters(), accept_disclosing=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))]
     assert ways[0] == ways[1]
 
 
@@ -158,11 +158,11 @@ def test_two_columns_that_tell_only_together_stop(tmp_path: Path) -> None:
     sentence = stopped(tmp_path, parity(), spec=BreachBound("1/2", "2/3"))
     assert sentence.startswith("guessing 'code' from 'one' and 'other' is right for ")
     assert "(--drop one)" in sentence
-    assert "(--accept-telling one)" in sentence
+    assert "(--accept-disclosing one)" in sentence
 
 
 @pytest.mark.parametrize(
-    "options", [{"schema": Schema.of("code", drop=["one"])}, {"accept_telling": ("one",)}], ids=str
+    "options", [{"schema": Schema.of("code", drop=["one"])}, {"accept_disclosing": ("one",)}], ids=str
 )
 def test_one_of_two_that_tell_only_together_is_enough(tmp_path: Path, options: dict[str, Any]) -> None:
     published(tmp_path, parity(), spec=BreachBound("1/2", "2/3"), **options)
@@ -178,7 +178,7 @@ def test_many_weak_columns_that_tell_together_stop(tmp_path: Path) -> None:
     }
     sentence = stopped(tmp_path, {**table, "code": held}, spec=BreachBound("1/2", "2/3"))
     assert sentence.startswith("guessing 'code' from all public columns together (most by 'weak ")
-    assert "--accept-telling 'weak " in sentence
+    assert "--accept-disclosing 'weak " in sentence
 
 
 # ------------------------------------------------------------------------------------------------- what does not stop
@@ -245,7 +245,7 @@ def test_column_in_which_everybody_is_alone_tells_nothing(tmp_path: Path) -> Non
 
 def test_holder_is_told_if_some_records_were_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_sample, "MOST_RECORDS", 150)
-    made = published(tmp_path, chapters(), accept_telling=("chapter",))
+    made = published(tmp_path, chapters(), accept_disclosing=("chapter",))
     (notice,) = (each for each in made.notices if each.code == "records-sampled")
     assert notice.numbers == {"records": 150, "total": ROWS}
     assert "150 of 400 records" in str(notice)
@@ -259,7 +259,7 @@ def test_sampled_records_tell_as_well(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_holder_is_told_nothing_of_samples_if_all_records_were_looked_at(tmp_path: Path) -> None:
-    made = published(tmp_path, chapters(), accept_telling=("chapter",))
+    made = published(tmp_path, chapters(), accept_disclosing=("chapter",))
     assert "records-sampled" not in {each.code for each in made.notices}
     assert {each.records for each in made.exposures} == {ROWS}
 
@@ -318,6 +318,6 @@ def test_holder_is_told_how_many_are_alone_before_and_after_bins(tmp_path: Path)
 
 def test_nothing_is_said_of_bins_where_there_are_none(tmp_path: Path) -> None:
     assert (
-        published(tmp_path, parity(), accept_telling=("one",), spec=BreachBound("1/2", "2/3")).uniqueness.before_bins
+        published(tmp_path, parity(), accept_disclosing=("one",), spec=BreachBound("1/2", "2/3")).uniqueness.before_bins
         is None
     )

@@ -71,13 +71,13 @@ for all of them together that costs accuracy, and leave out the surplus. Choose 
 IDENTIFIER = "Names a person or a case. Left out of the release."
 DROPPED = """
 Left out too, because somebody could be recognised by it, or because it says little. To publish one all the same, take
-it out of this list; one that is nearly unique then needs ranges in [bins], or the option keep, which confirms it.
+it out of this list; one that is nearly unique then needs ranges in [ranges], or the option keep, which confirms it.
 """
 PUBLIC = """
 All other columns are published as they are, for everybody to see. Could somebody be recognised by one of them, or by
 several together? Then add it to drop, or publish it in ranges.
 """
-BINS = """
+RANGES = """
 Ranges in which numbers and dates are published: [0, 20, 40] makes two, from 0 to below 20 and from 20 to 40; inf is
 without end. Wider ranges make it harder to recognise somebody. These are round numbers, not values of the table: change
 them to what your readers need.
@@ -305,7 +305,7 @@ class _DraftWriter:
         ]
         lines = [line if line.startswith(tuple(active_starts)) else f"# {line}" for line in range_lines]
         return (
-            ["[bins]", *format_remark(BINS), *(format_remark(DAYS) if active_starts else ()), *lines]
+            ["[ranges]", *format_remark(RANGES), *(format_remark(DAYS) if active_starts else ()), *lines]
             if range_lines
             else []
         )

@@ -130,7 +130,7 @@ def compare_survey(  # noqa: PLR0913 - the same
         raise SpecError(f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.")
     size = choose_usual_count(survey.histogram) if at is None else at
     trials = TrialCache(request, trial_table, letter, size, {})
-    predictive_columns = measure_predictions(trial_table.targets, request.accept_telling)
+    predictive_columns = measure_predictions(trial_table.targets, request.accept_disclosing)
     total, contenders = len(REGISTRY), []
     for done, mechanism in enumerate(REGISTRY.values()):
         progress(done, total)

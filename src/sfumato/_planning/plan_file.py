@@ -54,7 +54,7 @@ class RequestRecord:
             if name == "schema":  # of which a digest is remembered
                 if self.request.get(name) != other.request.get(name):
                     differences.append(
-                        "what its columns are for or how they are read (such as --drop, --bins, --domain)"
+                        "what its columns are for or how they are read (such as --drop, --ranges, --domain)"
                     )
             else:
                 differences += _describe_difference(

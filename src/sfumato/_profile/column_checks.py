@@ -134,7 +134,7 @@ def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> 
     if not _is_whole_microseconds(column.values):
         raise SchemaError(
             f"column {column.name!r} holds times finer than a microsecond, which are no categories; "
-            f"put it into bins (--bins {column.name}=2024-01-01,2025-01-01), or round its times."
+            f"put it into bins (--ranges {column.name}=2024-01-01,2025-01-01), or round its times."
         )
     if is_sensitive:
         _check_sensitive(column, schema)
@@ -161,7 +161,7 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are no categories; "
-            f"put it into bins (--bins {column.name}=0,10,20)."
+            f"put it into bins (--ranges {column.name}=0,10,20)."
         )
 
 
@@ -210,11 +210,11 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
             f"column {column.name!r} {why}, and looks like numbers with a decimal comma: say so (--decimal ,) and "
-            f"coarsen it (--bins {column.name}=...), or leave it out (--drop {column.name})."
+            f"coarsen it (--ranges {column.name}=...), or leave it out (--drop {column.name})."
         )
     raise SchemaError(
         f"column {column.name!r} {why}, so it points at persons: leave it out (--person {column.name} if it says whose "
-        f"row it is, else --identifier {column.name}), coarsen it (--bins {column.name}=...), or confirm it by name "
+        f"row it is, else --identifier {column.name}), coarsen it (--ranges {column.name}=...), or confirm it by name "
         f"(--keep {column.name})."
     )
 

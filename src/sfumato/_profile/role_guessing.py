@@ -309,7 +309,7 @@ def _guess(
         )
         return replace(guess.add_remarks(*reasons), role=Role.DROPPED, may_be_person=is_person)
     how = "published in ranges" if guess.is_ranged else "many different values: better in ranges"
-    return guess.add_remarks(f"{how}, see [bins] below") if guess.edges else guess
+    return guess.add_remarks(f"{how}, see [ranges] below") if guess.edges else guess
 
 
 def _mark_as_left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
@@ -346,7 +346,7 @@ def _list_reasons(profile: ColumnProfile, rows: int, *, has_edges: bool) -> list
         reasons.append("mostly missing")
     if len(profile.values) and explain_uniqueness(profile, rows):
         reasons.append(
-            "nearly unique as it is: could be published in ranges, see [bins] below" if has_edges else "nearly unique"
+            "nearly unique as it is: could be published in ranges, see [ranges] below" if has_edges else "nearly unique"
         )
     if pa.types.is_string(profile.type) and len(profile.values):
         if pc.max(pc.utf8_length(profile.values)).as_py() > LONGEST_VALUE:

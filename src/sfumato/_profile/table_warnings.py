@@ -83,7 +83,7 @@ def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
     are = "looks like numbers" if len(columns) == 1 else "look like numbers"
     sentence = (
         f"{format_values(columns)} {are} with a decimal comma, and every number is published as a text; if they are "
-        "numbers, say so (--decimal ,), and then publish them in ranges (--bins)."
+        "numbers, say so (--decimal ,), and then publish them in ranges (--ranges)."
     )
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 

@@ -230,7 +230,7 @@ def make_request(
         options=promise.options,
         breach_limit=parse_exact(stop_options.breach_limit, "the breach limit"),
         accept_marginal_prior=stop_options.accept_marginal_prior,
-        accept_telling=tuple(dict.fromkeys(stop_options.accept_telling)),
+        accept_disclosing=tuple(dict.fromkeys(stop_options.accept_disclosing)),
         accept_exposure=stop_options.accept_exposure,
     )
 

@@ -112,9 +112,9 @@ class TableOptions(OptionGroup):
         list[str],
         typer.Option("--publish-at", metavar="COL=LEVEL", help="Publish the groups of a level in the place of values."),
     ] = field(default_factory=list)
-    bins: Annotated[
+    ranges: Annotated[
         list[str],
-        typer.Option("--bins", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
+        typer.Option("--ranges", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
     ] = field(default_factory=list)
     drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to leave out. Repeatable.")] = (
         field(default_factory=list)
@@ -146,7 +146,7 @@ class TableOptions(OptionGroup):
         return ReadOptions(tuple(self.text), self.encoding, tuple(self.missing), self.decimal)
 
     def make_schema(self) -> Schema:
-        """The roles, domains and bins of the columns."""
+        """The roles, domains and ranges of the columns."""
         if not self.sensitive and self.compound is None:
             raise SchemaError("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
         if self.sensitive and self.compound is not None:
@@ -169,7 +169,7 @@ class TableOptions(OptionGroup):
             publish_at=dict(parse_assignments(self.publish_at, PUBLISH_AT_FORM)),
             ranges={
                 name: Ranges.parse(edges)
-                for name, edges in parse_assignments(self.bins, "--bins COL=0,20,40", at_last=True)
+                for name, edges in parse_assignments(self.ranges, "--ranges COL=0,20,40", at_last=True)
             },
             nulls=self.nulls,
             rows_per_person=self.rows_per_person,
@@ -354,10 +354,10 @@ class StopOptions(OptionGroup):
             "--accept-marginal-prior", help=f"{Guarantee.MARGINAL_PRIOR}: go on whatever public columns breach."
         ),
     ] = False
-    accept_telling: Annotated[
+    accept_disclosing: Annotated[
         list[str],
         typer.Option(
-            "--accept-telling", metavar="COL", help="Go on though a public column tells the protected one. Repeatable."
+            "--accept-disclosing", metavar="COL", help="Go on though a public column tells the protected one. Repeatable."
         ),
     ] = field(default_factory=list)
     accept_exposure: Annotated[

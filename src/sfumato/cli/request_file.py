@@ -6,14 +6,14 @@
     [columns]
     sensitive = "diagnosis"
 
-    [bins]
+    [ranges]
     age = [0, 20, 40, 60, inf]
 
     [promise]
     prior = 0.1
     posterior = "1/3"
 
-A key is the name of an option, with `_` for `-`. Sections are for people: a key may stand in any of them but `bins`,
+A key is the name of an option, with `_` for `-`. Sections are for people: a key may stand in any of them but `ranges`,
 `domains`, `hierarchies` and `publish_at`, which have a line for each column. Numbers are taken as they are written, so
 that 0.1 is one tenth. Paths are relative to the file.
 """
@@ -58,7 +58,7 @@ GROUPS: tuple[type[OptionGroup], ...] = (
 )
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
-COLUMN_SECTIONS = {"bins": "bins", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
+COLUMN_SECTIONS = {"ranges": "ranges", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
 """Sections with a line for each column, and the options that they are."""
 PATH = "path"
 """The key of the table itself, which is no option."""
@@ -145,7 +145,7 @@ class _SettingsReader:
             self.read_key(name, value)
         elif name in COLUMN_SECTIONS:
             parameter = COLUMN_SECTIONS[name]
-            read = {"bins": self.format_edges, "publish_at": self.check_level}.get(name, self.resolve_path)
+            read = {"ranges": self.format_edges, "publish_at": self.check_level}.get(name, self.resolve_path)
             self.settings[parameter] = [f"{column}={read(column, entry)}" for column, entry in value.items()]
         elif name in SECTIONS:
             for key, entry in value.items():
@@ -195,7 +195,7 @@ class _SettingsReader:
         return str(self.path.parent / value if address is None else address)
 
     def format_edges(self, column: str, value: Any) -> str:
-        """The edges of bins as an option has them."""
+        """The edges of ranges as an option has them."""
         if isinstance(value, str):
             return value
         edges = value if isinstance(value, list) else [None]

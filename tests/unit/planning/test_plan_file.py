@@ -284,7 +284,7 @@ def test_plan_file_is_used_for_its_table_and_request_only() -> None:
         (
             {"schema": Schema.of("disease", drop=["sex"])},
             {},
-            "what its columns are for or how they are read (such as --drop, --bins, --domain)",
+            "what its columns are for or how they are read (such as --drop, --ranges, --domain)",
         ),
         (
             {"spec": Tolerance("3"), "options": {"fine-grain": fine_grain.Options(fine_grain.Direction.BOTH)}},
@@ -615,7 +615,7 @@ def test_plan_file_remembers_the_request_as_it_was_made_before_rare_values_were_
     diseases = ["HIV", *("flu", "cold", "asthma", "gout") * 30]
     schema = Schema.of("disease", domains={"disease": sorted(set(diseases))} if declared else {})
     options = {"decoys": _decoys.Options(ratio_limit="10", rare=_decoys.RareTreatment.MERGE)}
-    accepting = {"accept_telling": ("age",), "accept_exposure": True}  # it repeats as the diseases do
+    accepting = {"accept_disclosing": ("age",), "accept_exposure": True}  # it repeats as the diseases do
     request = Request(
         small_table(len(diseases), disease=diseases),
         schema=schema,

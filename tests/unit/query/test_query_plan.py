@@ -56,7 +56,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         PEOPLE,
         schema=Schema.of("disease"),
         **way.request(request.param),
-        accept_telling=("stay", "drugs", "ward", "sex"),
+        accept_disclosing=("stay", "drugs", "ward", "sex"),
     )
     return publish(asked, tmp_path_factory.mktemp("over") / "release", unsafe_test_key=known_key(3)).release
 

@@ -314,7 +314,7 @@ def test_sets_in_columns_are_asked_about_by_the_column_they_are_of(tmp_path: Pat
         spec=BOUND,
         mechanism="subset",
         options=options,
-        accept_telling=("age", "sex"),
+        accept_disclosing=("age", "sex"),
     )
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0)).release
     assert [name for name, _, _ in release.columns] == ["age", "sex", "disease"]

@@ -166,7 +166,7 @@ def test_type_is_that_of_the_domain_and_the_original_is_read_by_it(name: str, so
     table = SOURCES[source]([0, 1] * (ROWS // 2), domain, tmp_path)
     schema = Schema.of("code", domains={"code": domain.texts}, keep=["code"])
     request = Request(
-        table, schema=schema, spec=BOUND, mechanism="uniform", accept_telling=("sex",)
+        table, schema=schema, spec=BOUND, mechanism="uniform", accept_disclosing=("sex",)
     )  # it repeats as the codes do
     made = publish(request, tmp_path / "release")
     assert made.release.manifest.sensitive_types == (domain.type,)
@@ -208,7 +208,7 @@ def test_integers_are_texts_on_request(tmp_path: Path) -> None:
 def test_public_column_with_a_domain_has_its_type_too(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("ward,code\n" + "7,a\n8,b\n" * 6)
     schema = Schema.of("code", domains={"code": ("a", "b"), "ward": ("07", "7", "8")})
-    request = Request(tmp_path / "people.csv", schema=schema, spec=BOUND, mechanism="uniform", accept_telling=("ward",))
+    request = Request(tmp_path / "people.csv", schema=schema, spec=BOUND, mechanism="uniform", accept_disclosing=("ward",))
     made = publish(request, tmp_path / "release")
     assert made.release.manifest.get_field("ward").type == "string"
     assert verify(tmp_path / "release", tmp_path / "people.csv").has_passed

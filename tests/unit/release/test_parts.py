@@ -195,7 +195,7 @@ def test_zip_of_several_files_is_refused(tmp_path: Path, small_files: None) -> N
 
 
 def published_over(folder: Path) -> None:
-    request = Request(table(), schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex", "weight"))
+    request = Request(table(), schema=Schema.of("disease"), spec=BOUND, accept_disclosing=("age", "sex", "weight"))
     publish(request, folder, force=True, unsafe_test_key=known_key(1))
 
 

@@ -23,7 +23,7 @@ from sfumato._records.column_codes import encode_batch_values
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato.errors import InfeasibleError
 
-OPTIONS = ("--drop", "--accept-telling")
+OPTIONS = ("--drop", "--accept-disclosing")
 COARSER_DOUBT = 0.1
 """A column is a coarser form of the protected one if that leaves at most this part of its doubt."""
 GUESS_ERRORS = 3.0

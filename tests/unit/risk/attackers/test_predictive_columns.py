@@ -216,7 +216,7 @@ def test_every_column_that_tells_alone_is_named_with_its_options_the_worst_first
     sentence = stopped(telling(0.7, columns=("b",)), telling(0.9, columns=("a",)), telling(0.95, columns=("b", "c")))
     assert sentence.startswith("guessing 'disease' from 'a' is right for 90.0%")
     assert "(--drop a --drop b)" in sentence
-    assert "(--accept-telling a --accept-telling b)" in sentence
+    assert "(--accept-disclosing a --accept-disclosing b)" in sentence
 
 
 def test_column_that_tells_two_protected_ones_is_named_once() -> None:
@@ -227,7 +227,7 @@ def test_column_that_tells_two_protected_ones_is_named_once() -> None:
 def test_of_columns_that_tell_only_together_the_first_is_named() -> None:
     sentence = stopped(telling(0.9, columns=("a", "b")), telling(0.95, columns=("b", "c")))
     assert sentence.startswith("guessing 'disease' from 'b' and 'c' is right for 95.0%")
-    assert "(--drop b), coarsen it, or go on in spite of it (--accept-telling b)." in sentence
+    assert "(--drop b), coarsen it, or go on in spite of it (--accept-disclosing b)." in sentence
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_of_columns_that_tell_only_together_the_first_is_named() -> None:
 def test_options_can_be_pasted_into_a_shell(name: str, quoted: str) -> None:
     sentence = stopped(telling(0.9, columns=(name,)))
     assert f"(--drop {quoted})" in sentence
-    assert f"(--accept-telling {quoted})" in sentence
+    assert f"(--accept-disclosing {quoted})" in sentence
 
 
 # ----------------------------------------------------------------------------------------------------------- the groups

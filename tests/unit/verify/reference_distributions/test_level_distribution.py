@@ -49,7 +49,7 @@ def request_for(table: pa.Table, way: str, **more: Any) -> Request:
     schema = Schema.of("code", keep=["number"], hierarchies={"code": HIERARCHY}, **more)
     options = {"levels": levels.Options(WAYS[way])}
     telling = ("number",)
-    return Request(table, schema=schema, spec=BreachBound("1/3", "2/3"), options=options, accept_telling=telling)
+    return Request(table, schema=schema, spec=BreachBound("1/3", "2/3"), options=options, accept_disclosing=telling)
 
 
 @pytest.fixture(scope="module")
