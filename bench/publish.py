@@ -40,7 +40,6 @@ from sfumato import (
     LocalEngine,
     Request,
     Schema,
-    _publication_plan,
     choose,
     publish,
 )
@@ -53,7 +52,8 @@ from sfumato._profile import equivalence_classes, joint_counts, record_sample
 from sfumato._profile import table_scan as surveying
 from sfumato._profile.piece_offsets import PieceOffset
 from sfumato._profile.table_scan import scan_table
-from sfumato._publication_plan import open_table
+from sfumato._publish import publication_plan
+from sfumato._publish.publication_plan import open_table
 from sfumato._risk.attackers import attacker_knowledge, planned_exposure, predictive_columns
 from sfumato.cli.program import PandasBlocker
 from sfumato.mechanisms._subset_selection import subset
@@ -203,7 +203,7 @@ class _Watch:
             self.wrap(record_sample.Sampler, name)
         self.wrap(surveying, "alone_without")
         for name in ("targets", "tellings", "column_notices", "attacks"):
-            self.wrap(_publication_plan, name)
+            self.wrap(publication_plan, name)
         for name in ("best_guess", "told_groups"):
             self.wrap(predictive_columns, name)
         self.wrap(planned_exposure, "attack")

@@ -18,7 +18,8 @@ from sfumato._comparison.mechanism_trial import Trial, TrialTable, plan_trial, r
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato._figures.number_format import format_percent, join_phrases
-from sfumato._publication_plan import Request, open_table, survey_table
+from sfumato._publish.publication_plan import open_table, survey_table
+from sfumato._publish.request import Request
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
@@ -64,7 +65,9 @@ def _attack_mechanisms(conditions: Conditions, rows: int) -> Iterator[AttackedMe
     """Every mechanism that has a plan for the table."""
     sample = conditions.tables.get_sample("occupations", rows, conditions.seed)
     public_names = tuple(name for name in sample.table.column_names if name != sample.sensitive_column)
-    request = Request(sample.table, schema=Schema.of(sample.sensitive_column), spec=BOUND, accept_disclosing=public_names)
+    request = Request(
+        sample.table, schema=Schema.of(sample.sensitive_column), spec=BOUND, accept_disclosing=public_names
+    )
     engine = LocalEngine()
     with tempfile.TemporaryDirectory() as folder:
         source = open_table(request, Path(folder), engine)

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from releases import known_key
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.describe_statements import AS_PUBLISHED
 from sfumato._query.estimate import EXACT_METHOD
 from sfumato._query.release import Release
@@ -95,7 +95,10 @@ def open_release(folder: Path) -> Release:
 
     schema = Schema.of("diagnosis", ranges={"age": [0, 20, 40, 60, 120]})
     request = Request(
-        table(), schema=schema, spec=BreachBound("1/3", "3/4"), accept_disclosing=("stay", "drugs", "age", "sex", "ward")
+        table(),
+        schema=schema,
+        spec=BreachBound("1/3", "3/4"),
+        accept_disclosing=("stay", "drugs", "age", "sex", "ward"),
     )
     return publish(request, folder / "release", unsafe_test_key=known_key(1)).release
 

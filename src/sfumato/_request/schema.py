@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sfumato._core.cell_values import Value, display, to_json
 from sfumato._core.small_text_files import read_csv_lines
@@ -24,6 +24,7 @@ NAMED_COLUMNS = 50
 """So many columns are named to somebody who named one that is not there."""
 
 Edge = int | float | datetime.date | datetime.datetime
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 
 class Role(Enum):
@@ -223,10 +224,10 @@ class Schema:
             roles,
             read_domains,
             parsed_ranges,
-            NullPolicy(nulls),
+            _parse_choice(NullPolicy, nulls, "nulls"),
             frozenset(_list_names(keep)),
             compound_columns,
-            person_rows=PersonRows(rows_per_person, Surplus(surplus), row_choice),
+            person_rows=PersonRows(rows_per_person, _parse_choice(Surplus, surplus, "surplus"), row_choice),
             hierarchies={
                 name: hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.read(hierarchy)
                 for name, hierarchy in (hierarchies or {}).items()
@@ -377,6 +378,13 @@ def _read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[
     if isinstance(values, str):
         raise SchemaError(f"the domain of {column!r} is a text; give a list of values, or the Path of a domain file.")
     return tuple(values)
+
+
+def _parse_choice(kind: type[ChoiceT], choice: ChoiceT | str, argument: str) -> ChoiceT:
+    """Finds the member of an enumeration that a text names."""
+    if choice not in list(kind):
+        raise SchemaError(f"`{argument}={str(choice)!r}` is unknown; choose {' or '.join(kind)}.")
+    return kind(choice)
 
 
 def read_domain(path: Path) -> tuple[str | None, ...]:

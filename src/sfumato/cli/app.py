@@ -23,8 +23,9 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
-from sfumato._core.exact_numbers import parse_exact
 from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR, ErrorTarget, find_error_target
+from sfumato._publish import request_settings
+from sfumato._publish.request_settings import HIERARCHY_FORM, parse_assignments
 from sfumato._readers.read_options import POINT
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import check_codes, check_notices
@@ -36,7 +37,6 @@ from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
-    HIERARCHY_FORM,
     Decimal,
     Encoding,
     NoticeOptions,
@@ -51,7 +51,6 @@ from sfumato.cli.options import (
     TableOptions,
     TablePath,
     TargetOptions,
-    parse_assignments,
 )
 from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, err, out, print_error, print_json, report_failure
 from sfumato.cli.pages import PlanPageOptions, QuestionPageOptions, certificate, page
@@ -154,7 +153,7 @@ def plan(
     print_options: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    from sfumato._publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
+    from sfumato._publish.publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(notice_options.codes, list_notice_codes())
     page_options.check()
@@ -220,19 +219,8 @@ def make_request(
     table: Any, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
 ) -> sfumato.Request:
     """The request that the options of a command make."""
-    return sfumato.Request(
-        table,
-        schema=table_options.make_schema(),
-        spec=promise.spec,
-        mechanism=promise.mechanism,
-        guarantee=promise.guarantee,
-        read=table_options.read_options,
-        options=promise.options,
-        breach_limit=parse_exact(stop_options.breach_limit, "the breach limit"),
-        accept_marginal_prior=stop_options.accept_marginal_prior,
-        accept_disclosing=tuple(dict.fromkeys(stop_options.accept_disclosing)),
-        accept_exposure=stop_options.accept_exposure,
-    )
+    settings = {**vars(table_options), **vars(stop_options), **promise.given, "mechanism": promise.mechanism}
+    return request_settings.make_request(table, settings, promise.options)
 
 
 def publish(

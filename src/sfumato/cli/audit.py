@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 import typer
 
 import sfumato
+from sfumato._publish.request_settings import HIERARCHY_FORM, parse_assignments
 from sfumato._readers.read_options import POINT, ReadOptions
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
-    HIERARCHY_FORM,
     OUTPUT_PANEL,
     TABLES_HELP,
     Decimal,
     Encoding,
     PrintOptions,
     ReleasePath,
-    parse_assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.errors import TargetError

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from sfumato._core.small_text_files import TOML
+from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
-from sfumato.cli.request_file import COLUMN_SECTIONS, TABLE, RequestFile
 from sfumato.errors import SpecError
 
 DROPPING_OPTIONS = ("identifier", "drop")

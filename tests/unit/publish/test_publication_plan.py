@@ -13,8 +13,9 @@ import pytest
 
 from sfumato import InfeasibleError, SchemaError, verify
 from sfumato._profile import record_sample, table_profile
-from sfumato._publication import Publication, publish
-from sfumato._publication_plan import Request, plan
+from sfumato._publish.publication import Publication, publish
+from sfumato._publish.publication_plan import plan
+from sfumato._publish.request import Request
 from sfumato._release.manifest import MANIFEST, README
 from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.requirements import BreachBound
@@ -140,7 +141,9 @@ def test_accepting_is_another_request(tmp_path: Path) -> None:
     plain = asking(chapters()).to_record()
     assert asking(chapters(), accept_disclosing=("chapter",)).to_record() != plain
     assert asking(chapters(), accept_exposure=True).to_record() != plain
-    ways = [asking(chapters(), accept_disclosing=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))]
+    ways = [
+        asking(chapters(), accept_disclosing=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))
+    ]
     assert ways[0] == ways[1]
 
 
