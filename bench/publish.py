@@ -194,17 +194,17 @@ class _Watch:
         self.clock: list[float] = []
         """By the main thread alone: other work goes on beside the others."""
         self._inside = threading.local()
-        self.wrap(joint_counts._ColumnGroup, "hash")
-        self.wrap(equivalence_classes, "value_words")
-        for name in ("_sort", "result"):  # adding is little but sorting
+        self.wrap(joint_counts._ColumnGroup, "add_hashes")
+        self.wrap(equivalence_classes, "hash_values")
+        for name in ("_sort", "compute_shares"):  # adding is little but sorting
             self.wrap(equivalence_classes.ClassSizeSketch, name)
-        self.wrap(equivalence_classes, "alone_among")
-        for name in ("add", "merge", "result"):
+        self.wrap(equivalence_classes, "count_unique")
+        for name in ("add", "merge", "to_table"):
             self.wrap(record_sample.Sampler, name)
-        self.wrap(surveying, "alone_without")
-        for name in ("targets", "tellings", "column_notices", "attacks"):
+        self.wrap(surveying, "compute_unique_without")
+        for name in ("make_targets", "measure_predictions", "list_column_notices", "run_planned_attacks"):
             self.wrap(publication_plan, name)
-        for name in ("best_guess", "told_groups"):
+        for name in ("measure_best_guess", "count_disclosed_records"):
             self.wrap(predictive_columns, name)
         self.wrap(planned_exposure, "attack")
         self.wrap(attacker_knowledge.ColumnEvidence, "of")
