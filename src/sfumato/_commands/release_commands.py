@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import values_to_json
+from sfumato._core.json_types import Json
 from sfumato._engines.engine import Progress
 from sfumato._evidence import Dossier, audit_release
 from sfumato._query.answer import Answer
@@ -28,7 +29,7 @@ from sfumato._report.question_page.page_file import MAX_MEGABYTES
 from sfumato._request.hierarchy import Hierarchy
 
 
-def info(release: str | Path | Release) -> dict[str, Any]:
+def info(release: str | Path | Release) -> Json:
     """Describe a release: its columns, values, mechanism, design and guarantee, as `sfumato info --json` does."""
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest = opened.manifest

@@ -15,6 +15,7 @@ from sfumato._comparison.comparison_baselines import Baseline
 from sfumato._comparison.matching_criteria import Aim, SameError
 from sfumato._comparison.mechanism_trial import Trial
 from sfumato._core.cell_values import format_relative_error
+from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_exact_percent, format_points, format_quantity
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import BreachBound
@@ -152,7 +153,7 @@ class Comparison:
         """The advice in words: for which attacker, which mechanism, and what the others would do."""
         return " ".join(_write_advice(self))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         best = self.recommended_contender
         return {
@@ -274,7 +275,7 @@ def _join_names(names: Any) -> str:
     return f"{', '.join(most)} and {last}" if most else str(last)
 
 
-def _write_contender_json(comparison: Comparison, contender: Contender) -> dict[str, Any]:
+def _write_contender_json(comparison: Comparison, contender: Contender) -> Json:
     trial, name = contender.trial, contender.mechanism.name
     contender_json = {"mechanism": name, "guarantee": contender.mechanism.guarantee, "possible": contender.is_possible}
     if trial.chosen_plan is None or trial.spec is None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes
 from sfumato._core.cell_values import make_labels
+from sfumato._core.json_types import Json, JsonView
 from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
 from sfumato._evidence.singling_out import SinglingOut, measure_singling_out
 from sfumato._evidence.stated_context import StatedContext
@@ -69,7 +70,7 @@ class Dossier:
     """How many rows of the table were not published; None where that is not known."""
     dropped_columns: tuple[str, ...]
     """The columns of the table that were not published."""
-    remembered_request: Mapping[str, Any] | None = None
+    remembered_request: JsonView | None = None
     """What the plan file remembers of the request, if it was given."""
     context: StatedContext = field(default_factory=StatedContext)
     own_answers: tuple[OwnAnswer, ...] = ()
@@ -97,7 +98,7 @@ class Dossier:
         """Whether every check passed: the release is what it says."""
         return not self.failed_checks
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines: everything that the page has, and the rows that it leaves out."""
         manifest = self.manifest
         checks = [*self.verification.checks, *self.audit.checks]

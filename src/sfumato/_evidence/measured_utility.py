@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes
+from sfumato._core.json_types import Json
 from sfumato._figures import EstimateWithTruth
 from sfumato._figures.answer_intervals import AnswerRow, list_answer_rows
 from sfumato._query.answer import Answer
@@ -68,7 +69,7 @@ class Utility:
         ]
         return median(near_errors) if near_errors else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "questions": len(self.known_answers),
@@ -133,7 +134,7 @@ class OwnAnswer:
     rows: tuple[tuple[AnswerRow, float | None], ...] = ()
     failure_reason: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         rows = [
             {

@@ -19,6 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from sfumato._core.json_types import Json
 from sfumato._core.small_text_files import read_toml
 from sfumato.errors import SpecError
 
@@ -92,7 +93,7 @@ class StatedContext:
         decision = self.statements.get("decision", {})
         return ", ".join(filter(None, (decision.get("name"), decision.get("role")))) or None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             **{name: dict(entries) for name, entries in self.statements.items()},

@@ -36,7 +36,7 @@ OTHERS_RIGHTS = 0o077
 class RequestRecord:
     """A request: what was asked, and the options of every mechanism that could be taken, by name with their values."""
 
-    request: Mapping[str, Any]
+    request: JsonView
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def bind(self, draws: Draws, fingerprint: str) -> Draws:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Counts, Places, RandomBits
+from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_exact_percent
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
@@ -45,7 +46,7 @@ class ClassSizeShares:
     below_11: float
     is_exact: bool = True
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         shares = {"alone": self.unique_share, "below_5": self.below_5, "below_11": self.below_11}
         return {**shares, "is_exact": self.is_exact}
@@ -245,7 +246,7 @@ class Uniqueness:
             text += f" {fewest if named else 'Leaving out one column would not make them fewer; several may.'}"
         return text[:1].upper() + text[1:]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             **self.after_bins.to_json(),

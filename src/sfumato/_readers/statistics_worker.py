@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from sfumato._core.json_types import JsonView
 from sfumato._core.object_store import Address, File, open_for_arrow
 
 DAMAGED, OTHER_ENCODING, NOT_INSTALLED, NOT_READABLE, SEVERAL = 3, 4, 5, 6, 7
@@ -41,7 +42,7 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-def run(request: Mapping[str, Any], content: bytes | None = None) -> int:
+def run(request: JsonView, content: bytes | None = None) -> int:
     """Read the file of a request, or its content, and return the exit code."""
     try:
         import pyreadstat  # noqa: PLC0415 - an extra, which only this process loads
@@ -58,7 +59,7 @@ def run(request: Mapping[str, Any], content: bytes | None = None) -> int:
 class _Table:
     """The file as the library reads it."""
 
-    def __init__(self, library: Any, request: Mapping[str, Any], content: bytes | None) -> None:
+    def __init__(self, library: Any, request: JsonView, content: bytes | None) -> None:
         self.read_function = getattr(library, request["function"])
         self.options: dict[str, Any] = {"output_format": "dict", "encoding": request["encoding"]}
         self.batch_cells: int = request["cells"]

@@ -17,6 +17,7 @@ from typing import Any
 
 from sfumato._core.cell_values import Value
 from sfumato._core.digests import FileMapper, compute_file_digest, compute_json_digest
+from sfumato._core.json_types import Json, JsonView
 from sfumato._records import Naming, RecordEncoding, list_record_files
 from sfumato._records.column_codes import ANY_TYPE, Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
@@ -301,7 +302,7 @@ class Manifest:
         package["sfumato"]["digest"] = compute_manifest_digest(package)
         return package
 
-    def _make_resource(self, name: str, digest: str) -> dict[str, Any]:
+    def _make_resource(self, name: str, digest: str) -> Json:
         stem, _, ending = name.rpartition(".")
         resource: dict[str, Any] = {
             "name": stem.lower().replace("/", "-") + ("-csv" if name in self.copies else ""),
@@ -323,7 +324,7 @@ class Manifest:
         # Parquet has missing values of its own, so that an empty text is a value like any other.
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
 
-    def _list_fields(self, table: str) -> list[dict[str, Any]]:
+    def _list_fields(self, table: str) -> list[Json]:
         """The columns of a table, with what is said of each; weights are described by their names."""
         fields = [field.to_json() for field in self.tables[table]]
         return [
@@ -374,7 +375,7 @@ def make_copy_name(table: str) -> str:
     return table.removesuffix(PARQUET) + CSV
 
 
-def compute_manifest_digest(package: Mapping[str, Any]) -> str:
+def compute_manifest_digest(package: JsonView) -> str:
     """The digest of a manifest without its own digest: it finds accidents, not malice."""
     section = {key: value for key, value in package["sfumato"].items() if key != "digest"}
     return compute_json_digest({**package, "sfumato": section})

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from sfumato._core.exact_numbers import Exact, parse_exact
+from sfumato._core.json_types import Json
 from sfumato._core.option_fields import Flag
 from sfumato._request.decoy_count_errors import SMALLEST_GROUP, compute_error_probability, find_accurate_count
 from sfumato._request.group_requirements import DecoyGroups
@@ -107,7 +108,7 @@ class CountThresholds(PrivacySpec):
             f"chance of at least {self.small_chance}{large}."
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """All thresholds, exactly."""
         entries = {"off_by": str(self.relative_error), "small_count": self.small_count}
         entries["small_chance"] = str(self.small_chance)

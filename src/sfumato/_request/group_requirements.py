@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.exact_numbers import Exact, parse_exact, round_up_two_digits
+from sfumato._core.json_types import Json
 from sfumato._core.option_fields import Flag
 from sfumato._core.small_text_files import match_to_domain, read_value_entries
 from sfumato._request.histogram import Histogram, compute_margins
@@ -88,7 +89,7 @@ class ShareCap(PrivacySpec):
         """The caps."""
         return self.list_caps(values)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Each cap by its value."""
         return {"caps": {display(value): str(cap) for value, cap in self.caps.items()}}
 
@@ -144,7 +145,7 @@ class LinearCap(PrivacySpec):
         others = f", but each of {len(self.named)} values at most its own cap" if self.named else ""
         return f"a value may have at most {self.factor} times its share plus {self.offset} of any bucket{others}."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Both numbers, exactly, and each cap of its own by its value."""
         named = {"caps": {display(value): str(cap) for value, cap in self.named.items()}} if self.named else {}
         return {"cap_factor": str(self.factor), "cap_offset": str(self.offset), **named}
@@ -198,7 +199,7 @@ class Diversity(PrivacySpec):
         """One of so many values."""
         return (Fraction(1, self.ell),) * len(values)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The number of different values."""
         return {"diversity": self.ell}
 
@@ -241,7 +242,7 @@ class DecoyGroups(PrivacySpec):
         """One of so many records."""
         return (Fraction(1, self.group_size),) * len(values)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The size of the groups."""
         return {"group_size": self.group_size}
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.exact_numbers import SMALLEST_PRIOR, Exact, find_root_below, parse_exact, round_share_down
+from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import Flag
 from sfumato._core.small_text_files import match_to_domain, read_value_entries
 from sfumato._request.histogram import Histogram
@@ -45,7 +46,7 @@ class PrivacySpec(ABC):
         return cls(**arguments)
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What a plan file remembers of it: enough to tell whether another one is the same."""
 
     @property
@@ -186,7 +187,7 @@ class BreachBound(PrivacySpec):
         return None if self.is_odds_only else self
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: JsonView) -> Self:
         """Read it back from a design, which has one row a person unless it says otherwise."""
         rows = int(entries.get("rows_per_person", 1))
         if not 1 <= rows <= MOST_ROWS:
@@ -222,7 +223,7 @@ class BreachBound(PrivacySpec):
         """What is asked, in plain words."""
         return f"no belief of at most {self.prior} may rise above {self.posterior}."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Both numbers, exactly, and the rows of a person if they may be several."""
         row_entry = {"rows_per_person": self.rows} if self.rows > 1 else {}
         return {"prior": str(self.prior), "posterior": str(self.posterior), **row_entry}
@@ -321,7 +322,7 @@ class BreachBoundPerValue(PrivacySpec):
         """What is asked, in plain words."""
         return f"the belief in each of {len(self.bounds)} values may rise no further than its own bound."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Each bound by its value."""
         return {"bounds": {display(value): f"{bound.prior} {bound.posterior}" for value, bound in self.bounds.items()}}
 
@@ -399,7 +400,7 @@ class Tolerance(PrivacySpec):
         """What is asked, in plain words."""
         return f"the belief in a value may rise from its share to at most {self.factor} times its share."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The factor, exactly."""
         return {"tolerance": str(self.factor)}
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import find_field_type, simplify_type
+from sfumato._core.json_types import JsonView
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._planning.plan_file import PlanFile
 from sfumato._profile.batch_preparation import Preparation
@@ -173,7 +174,7 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
     return groups_by_column
 
 
-def _parse_hierarchy(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], set[tuple[Any, ...]]]:
+def _parse_hierarchy(hierarchy: JsonView | None) -> tuple[list[str], set[tuple[Any, ...]]]:
     """The levels of a hierarchy in JSON, and the groups of each value; nothing of none."""
     return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 

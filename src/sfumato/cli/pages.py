@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 import sfumato
+from sfumato._core.json_types import Json
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
@@ -127,7 +128,7 @@ class QuestionPageOptions(OptionGroup):
                 raise TargetError(f"the page {str(self.page)!r} would lie in the release; keep it beside it.")
             check_place(self.page, force=force)
 
-    def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> dict[str, Any]:
+    def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> Json:
         """Write the page of a release that is out, if one is wanted; what is told of it."""
         if self.page is None:
             return {}

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sfumato._core.arrays import Codes
 from sfumato._core.cell_values import Scalar, split_value, to_json
+from sfumato._core.json_types import Json
 from sfumato._query.connection import Session
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
@@ -42,7 +43,7 @@ class QuestionColumn:
     type: str
     values: tuple[Scalar, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For the page."""
         json_values = (to_json(value) for value in self.values)
         values = [str(value) if isinstance(value, int) and abs(value) > EXACT else value for value in json_values]

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Places
 from sfumato._core.cell_values import simplify_type
+from sfumato._core.json_types import Json
 from sfumato._profile.equivalence_classes import CLASS_SIZES, ClassSizeShares, compute_class_size_shares
 from sfumato._profile.ranges import assign_bins
 from sfumato._query.release import Release
@@ -46,7 +47,7 @@ class LinkageRisk:
     absent_share: float = 0.0
     """The share of the records that are like nobody of the population: it is not the one they come from."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "columns": list(self.columns),

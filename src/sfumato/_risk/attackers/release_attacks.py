@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Floats, Places
+from sfumato._core.json_types import Json
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._request.hierarchy import Hierarchy
@@ -68,7 +69,7 @@ class SelfTest:
         """Whether it was found."""
         return abs(self.score) > LARGEST_SCORE
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {"what": self.corruption, "score": self.score, "is_noticed": self.is_noticed, "power": self.power}
 
@@ -200,7 +201,7 @@ class Audit:
                 all_checks.append(Check("law", abs(belief.surprise) <= LARGEST_SCORE, sentence))
         return tuple(all_checks)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "mechanism": self.mechanism,

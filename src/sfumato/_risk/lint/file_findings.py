@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import simplify_type
+from sfumato._core.json_types import Json, JsonView
 from sfumato._risk.coded_table import CodedValues
 from sfumato._risk.lint.findings import Finding
 from sfumato.errors import SourceError, explain_os_error
@@ -77,7 +78,7 @@ def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
         yield from _inspect_pandas_metadata(pandas, file.metadata.num_rows, name, remedy)
 
 
-def _inspect_pandas_metadata(pandas: Mapping[str, Any], rows: int, name: str, remedy: str) -> Iterator[Finding]:
+def _inspect_pandas_metadata(pandas: JsonView, rows: int, name: str, remedy: str) -> Iterator[Finding]:
     index = pandas.get("index_columns") or []
     ranges = [index_range for index_range in index if isinstance(index_range, dict)] if isinstance(index, list) else []
     if any(
@@ -203,7 +204,7 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
         )
 
 
-def _read_json(text: bytes) -> dict[str, Any]:
+def _read_json(text: bytes) -> Json:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Floats
 from sfumato._core.cell_values import Value, find_field_type, to_json
+from sfumato._core.json_types import Json
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
@@ -260,7 +261,7 @@ class ColumnMeasures:
     caps: Mapping[Value, tuple[float, float]]
     """For each value its share among all records, and the largest in a group."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         numbers_json = {key: None if number is None else to_json(number) for key, number in self.numbers.items()}
         caps = [
@@ -286,7 +287,7 @@ class Measures:
         """What the models say of a sensitive column."""
         return next(measures for measures in self.columns if measures.column == column)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines, with the meaning of each number."""
         meanings = [{"key": item.key, "says": item.meaning, "leaves_open": item.limitation} for item in MODELS]
         return {

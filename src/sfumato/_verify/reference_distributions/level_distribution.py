@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato._core.arrays import Counts, Floats
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._records.level_records import LevelSetEncoding
 from sfumato._records.sql_quoting import quote_name
 from sfumato._request.hierarchy import Hierarchy
@@ -48,7 +49,7 @@ class LevelDistribution:
     """How much of what is told of the groups of this level comes from the records of each level up to it."""
 
 
-def read_distributions(design: Mapping[str, Any]) -> list[LevelDistribution]:
+def read_distributions(design: JsonView) -> list[LevelDistribution]:
     """The law of each level of a release, from the rationals of its manifest."""
     size, distributions = len(design["domain"]), []
     if not 0 < len(design["levels"]) <= MOST_LEVELS:
@@ -80,7 +81,7 @@ def read_distributions(design: Mapping[str, Any]) -> list[LevelDistribution]:
     return distributions
 
 
-def make_encoding(design: Mapping[str, Any]) -> LevelSetEncoding:
+def make_encoding(design: JsonView) -> LevelSetEncoding:
     """A level and a set for each record."""
     distributions = read_distributions(design)
     return LevelSetEncoding(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import ValueEncoding
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_original_values, count_published_values
@@ -74,7 +75,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 
 def _compute_counted_posteriors(
-    design: Mapping[str, Any], distribution: SubTableDistribution, cell: Mapping[str, Any]
+    design: JsonView, distribution: SubTableDistribution, cell: JsonView
 ) -> list[Fraction]:
     """The posteriors of the protected values of a cell, where its counts are published."""
     if "counts" not in cell:

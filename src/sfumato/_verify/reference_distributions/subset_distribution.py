@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Floats, Places
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.sql_quoting import quote_name
@@ -66,7 +67,7 @@ class SetDistribution:
         return max(inside / outside, outside / inside)
 
 
-def read_distribution(design: Mapping[str, Any]) -> SetDistribution:
+def read_distribution(design: JsonView) -> SetDistribution:
     """The law of a release that shows sets, from the rationals of its manifest."""
     distribution = SetDistribution(
         len(design["domain"]), int(design["subset_size"]), parse_exact(design["hold_probability"])
@@ -80,7 +81,7 @@ def read_distribution(design: Mapping[str, Any]) -> SetDistribution:
     return distribution
 
 
-def make_encoding(design: Mapping[str, Any]) -> SetEncoding:
+def make_encoding(design: JsonView) -> SetEncoding:
     """A set for each record."""
     size, form = len(design["domain"]), design["form"]
     return (

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Floats
+from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import SymbolReader, ValueEncoding
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import (
@@ -34,7 +35,7 @@ from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 
-def make_domain_encoding(design: Mapping[str, Any]) -> ValueEncoding:
+def make_domain_encoding(design: JsonView) -> ValueEncoding:
     """A record shows a value of the domain."""
     return ValueEncoding(np.arange(len(design["domain"])))
 
