@@ -7,9 +7,8 @@ whose release would be stopped.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sfumato._comparison.comparison_baselines import Baseline
 from sfumato._comparison.matching_criteria import Aim, SameError
@@ -95,7 +94,7 @@ class Comparison:
     def possible_contenders(self) -> tuple[Contender, ...]:
         """Those that have a plan; the recommended one first, then as strong ones, the least error first."""
 
-        def rank(candidate: Contender) -> tuple[Any, ...]:
+        def rank(candidate: Contender) -> tuple[object, ...]:
             is_last = candidate.trial.error is None
             return (
                 candidate is not self.recommended_contender,
@@ -270,7 +269,7 @@ def _format_gain(contender: Contender) -> str:
     return format_points(contender.trial.gain)
 
 
-def _join_names(names: Any) -> str:
+def _join_names(names: Iterable[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else str(last)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -23,6 +23,7 @@ from sfumato._evidence.stated_context import StatedContext
 from sfumato._planning.plan_file import PlanFile
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import Hierarchy
@@ -151,7 +152,7 @@ class _OriginalView:
     def of(
         cls,
         release: Release,
-        original: Any,
+        original: AnyTable,
         plan_file: str | Path | None,
         *,
         hierarchies: Mapping[str, Hierarchy | Path] | None,
@@ -172,12 +173,12 @@ class _OriginalView:
 
 def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     release: str | Path,
-    original: Any,
+    original: AnyTable,
     *,
     report_date: date,
     plan_file: str | Path | None = None,
     second: tuple[str | Path, str | Path | None] | None = None,
-    population: Any = None,
+    population: AnyTable = None,
     context: Path | None = None,
     questions: Sequence[str] = (),
     seed: int | None = None,
@@ -256,12 +257,12 @@ def check_original(verification: Verification) -> None:
             )
 
 
-def _make_rereadable(original: Any) -> Any:
+def _make_rereadable(original: AnyTable) -> AnyTable:
     """A table that can be read more than once."""
     return original.read_all() if isinstance(original, pa.RecordBatchReader) else original
 
 
-def _encode_column(batches: Any, name: str) -> Codes:
+def _encode_column(batches: Iterable[pa.RecordBatch], name: str) -> Codes:
     """One column of a table as numbers of its values."""
     arrays = [batch.column(name) for batch in batches]
     return encode_batch_values(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)

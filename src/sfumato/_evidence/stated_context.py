@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.json_types import Json
 from sfumato._core.small_text_files import read_toml
@@ -101,12 +100,12 @@ class StatedContext:
         }
 
 
-def _check(name: str, allowed: Mapping[str, Any], what: str) -> None:
+def _check(name: str, allowed: Mapping[str, object], what: str) -> None:
     if name not in allowed:
         raise SpecError(f"{name!r} is no {what}; there are: {', '.join(allowed) or 'none'}.")
 
 
-def _format_entry(section: str, key: str, value: Any) -> str:
+def _format_entry(section: str, key: str, value: object) -> str:
     """A sentence, a number or a day, as it is printed."""
     if not isinstance(value, str | int | float | date):
         raise SpecError(f"{key!r} of [{section}] is a text, a number or a date; write it in quotes.")

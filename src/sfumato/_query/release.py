@@ -36,6 +36,7 @@ from sfumato._query.notebook_html import frame_parts, render_release
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.query_limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
 from sfumato._query.record_weights import compute_record_weights
+from sfumato._readers.reader import AnyTable
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
 from sfumato._release.manifest_reader import load_json
@@ -203,7 +204,7 @@ class Release:
         where: str | None = None,
         method: str | None = None,
         consistent: bool = False,
-        totals: Sequence[Any] = (),
+        totals: Sequence[AnyTable] = (),
     ) -> Answer:
         """Count the records of every combination of columns, or of SQL expressions, public or sensitive.
 
@@ -223,7 +224,7 @@ class Release:
         where: str | None = None,
         method: str | None = None,
         consistent: bool = False,
-        totals: Sequence[Any] = (),
+        totals: Sequence[AnyTable] = (),
     ) -> Answer:
         """Count the records of each value of a column; with edges, those of each range `[a,b)` of a number.
 
@@ -248,10 +249,10 @@ class Release:
         query: str,
         *,
         method: str | None = None,
-        attach: Mapping[str, Any] | None = None,
+        attach: Mapping[str, AnyTable] | None = None,
         simultaneous: bool = False,
         consistent: bool = False,
-        totals: Sequence[Any] = (),
+        totals: Sequence[AnyTable] = (),
         timeout: float = DEFAULT_SECONDS,
         memory: str = DEFAULT_MEMORY,
     ) -> Answer:
@@ -276,7 +277,7 @@ class Release:
         questions: Sequence[str],
         *,
         method: str | None = None,
-        attach: Mapping[str, Any] | None = None,
+        attach: Mapping[str, AnyTable] | None = None,
         simultaneous: bool = False,
         timeout: float = DEFAULT_SECONDS,
         progress: Progress = lambda done, total: None,

@@ -90,7 +90,9 @@ class MemorySource:
         return cls(table.replace_schema_metadata(None))
 
     @classmethod
-    def from_stream(cls, stream: Any, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
+    def from_stream(
+        cls, stream: pa.RecordBatchReader, spool: Path, row_progress: RowProgress = ignore_rows
+    ) -> MemorySource:
         """Keep a stream that can be read only once, and say in our words what is wrong with it."""
         try:
             return cls.spool_stream(stream, spool, row_progress)
@@ -100,7 +102,9 @@ class MemorySource:
             raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
 
     @classmethod
-    def spool_stream(cls, stream: Any, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
+    def spool_stream(
+        cls, stream: pa.RecordBatchReader, spool: Path, row_progress: RowProgress = ignore_rows
+    ) -> MemorySource:
         """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
 
         The file has no name any more before the first value is in it, so that the system removes it with its last user,
@@ -125,7 +129,7 @@ class MemorySource:
             raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
         return replace(self, digest=before)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:

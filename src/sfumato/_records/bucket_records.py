@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,6 +19,7 @@ from sfumato._core.markdown import format_as_code
 from sfumato._records import CellContents, Counter, Naming, PerturbedRecords, RecordEncoding, RecordReader, SideTable
 from sfumato._records.bucket_kinds import BucketKinds, BucketLines, InMemoryTally, find_kinds
 from sfumato._records.column_codes import (
+    CodedRows,
     Field,
     PartColumn,
     PublishedColumn,
@@ -72,7 +72,7 @@ class BucketEncoding(RecordEncoding):
         parts = [part.name for part in sensitive.parts]
         return (*(column for column in columns if column.name not in parts), NumberColumn(cell))
 
-    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
         """The ids of the buckets."""
         return {cell: perturbed.cells}
 
@@ -85,7 +85,7 @@ class BucketEncoding(RecordEncoding):
         values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
         kind = find_smallest_type(len(sensitive.numbers))
 
-        def iter_batches(rows: int) -> Iterator[dict[str, Any]]:
+        def iter_batches(rows: int) -> Iterator[CodedRows]:
             for buckets, places, counts in contents.iter_batches(rows):
                 yield {bucket: buckets, sensitive.name: places.astype(kind), count: counts}
 
@@ -223,7 +223,7 @@ def _read(name: str, batch: pa.RecordBatch) -> Codes:
     return ids
 
 
-def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
+def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[Codes]]:
     """The columns of batches, so many rows at a time that counting them is worth going through all buckets."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
@@ -235,7 +235,7 @@ def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[l
         yield _concatenate_columns(waiting)
 
 
-def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[Any]]:
+def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[Codes]:
     return [column.to_numpy() for column in pa.Table.from_batches(batches).columns]
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.small_text_files import read_toml
@@ -134,7 +133,7 @@ def check_texts(description: Description) -> None:
         "licence": description.licence,
         "contact": description.contact,
     }
-    named_texts: Iterable[tuple[str, Any]] = (*texts.items(), *description.columns.items())
+    named_texts: Iterable[tuple[str, object]] = (*texts.items(), *description.columns.items())
     for name, text in named_texts:
         longest = LONGEST_TITLE if name in ("title", "licence", "contact") else LONGEST_TEXT
         if not isinstance(text, str) or len(text) > longest:
@@ -148,7 +147,7 @@ def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
-def _take_only_item(items: Any) -> Json:
+def _take_only_item(items: Iterable[JsonView]) -> Json:
     (item,) = items
     return dict(item)
 

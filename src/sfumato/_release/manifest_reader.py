@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.json_types import Json, JsonView
 from sfumato._records import list_record_files
@@ -74,7 +73,7 @@ def load_json(folder: Path) -> Json:
     return dict(package)
 
 
-def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
     """Refuse an object that has a key twice: readers differ in which of the two counts."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
@@ -189,7 +188,7 @@ def _check_keys(package: JsonView, manifest: Manifest) -> None:
         _compare_keys(resource, by_path.get(resource["path"], expected["resources"][0]), "resources")
 
 
-def _compare_keys(entry: Any, expected: Any, location: str) -> None:
+def _compare_keys(entry: object, expected: object, location: str) -> None:
     """Refuse a key that the other has not at the same place; items of a list beyond its last are as the first."""
     if isinstance(entry, Mapping) and isinstance(expected, Mapping):
         for key, value in entry.items():
@@ -219,9 +218,7 @@ def _read_fields(records: Sequence[JsonView]) -> tuple[Field, ...]:
     return fields
 
 
-def _read_sensitive_columns(
-    section: JsonView, fields: Sequence[Field]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_sensitive_columns(section: JsonView, fields: Sequence[Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sensitive columns and their types. Format 1 knew one column, of the type of its field."""
     names = section["sensitive"]
     sensitive = (names,) if isinstance(names, str) else tuple(map(str, names))

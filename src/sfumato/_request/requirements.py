@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.exact_numbers import SMALLEST_PRIOR, Exact, find_root_below, parse_exact, round_share_down
 from sfumato._core.json_types import Json, JsonView
-from sfumato._core.option_fields import Flag
+from sfumato._core.option_fields import Flag, OptionValues
 from sfumato._core.small_text_files import match_to_domain, read_value_entries
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS
@@ -41,7 +41,7 @@ class PrivacySpec(ABC):
     """Whether it makes sense for several sensitive columns, each for itself."""
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The request from what was given on the command line, by the names of the parameters."""
         return cls(**arguments)
 
@@ -164,7 +164,7 @@ class BreachBound(PrivacySpec):
             )
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """Both ends of the bound; what is lacking is named."""
         if lacking := " and ".join(flag.name for flag in cls.FLAGS if flag.parameter not in arguments):
             raise SpecError(f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3.")
@@ -307,7 +307,7 @@ class BreachBoundPerValue(PrivacySpec):
         return cls(bounds)
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The bounds of a file."""
         return cls.read(arguments["bounds"])
 
@@ -386,7 +386,7 @@ class Tolerance(PrivacySpec):
             raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The factor."""
         return cls(arguments["tolerance"])
 

@@ -23,6 +23,7 @@ from sfumato._profile.persons import PersonGrouping
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import decode_dictionary
 from sfumato._release.manifest_entries import read_merged, read_missing, read_published_levels
@@ -45,7 +46,7 @@ BATCH_ROWS = 1 << 17
 
 def verify(
     release: str | Path,
-    original: Any = None,
+    original: AnyTable = None,
     *,
     read: ReadOptions = DEFAULT_READ_OPTIONS,
     plan_file: str | Path | None = None,
@@ -93,7 +94,7 @@ class OriginalRows:
 
 @contextmanager
 def open_original(
-    folder: Path, original: Any, plan_file: str | Path | None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
+    folder: Path, original: AnyTable, plan_file: str | Path | None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> Iterator[OriginalRows]:
     """Open the table that a release was made from, for as long as it is looked at."""
     reference, view = read_reference(load_json(folder))

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from sfumato._core.option_fields import OptionValues
 from sfumato._core.small_text_files import TOML
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
 from sfumato.cli.request_file import COLUMN_SECTIONS, TABLE, RequestFile
@@ -94,7 +95,7 @@ class RequestCommand(Command):
         self._print_settings(ctx, file.settings, table_name)
         return rest
 
-    def _print_settings(self, ctx: Any, file_settings: Mapping[str, Any], file: str) -> None:
+    def _print_settings(self, ctx: Any, file_settings: OptionValues, file: str) -> None:
         if ctx.params.get("verbose"):
             for line in list_setting_origins(ctx, file_settings, file):
                 typer.echo(escape_unprintable(hide_passwords(f"setting: {line}")), err=True)
@@ -132,7 +133,7 @@ def _merge_column_settings(name: str, from_file: Sequence[str], from_command_lin
     ]
 
 
-def list_setting_origins(ctx: Any, file_settings: Mapping[str, Any], file: str) -> Iterator[str]:
+def list_setting_origins(ctx: Any, file_settings: OptionValues, file: str) -> Iterator[str]:
     """Each setting that is not a default, and where it comes from."""
     for option in (
         parameter for parameter in ctx.command.params if parameter.name in ctx.params and parameter.name != "verbose"
@@ -152,5 +153,5 @@ def list_setting_origins(ctx: Any, file_settings: Mapping[str, Any], file: str) 
     yield "everything else as it is by default"
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

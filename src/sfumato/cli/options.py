@@ -7,7 +7,7 @@ beside what they are for, and are read from there.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import typer
 
-from sfumato._core.option_fields import Flag, list_flags
+from sfumato._core.option_fields import Flag, OptionValues, list_flags
 from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._readers.read_options import POINT, ReadOptions
@@ -247,7 +247,7 @@ class PromiseOptions(OptionGroup):
 
     PANEL: ClassVar = PROMISE_PANEL
 
-    given: Mapping[str, Any]
+    given: OptionValues
     """What was given for each option, by its parameter; None where nothing was."""
 
     @classmethod
@@ -283,7 +283,7 @@ class PromiseOptions(OptionGroup):
                     yield _make_flag_parameter(flag, mechanism.name)
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Self:
+    def of(cls, arguments: OptionValues) -> Self:
         """The group, from what each of its parameters was given."""
         return cls(arguments)
 
@@ -311,13 +311,13 @@ class PromiseOptions(OptionGroup):
         to the first that has it, which is refused where a plan is chosen.
         """
         holders: dict[str, list[tuple[AnyMechanism, str]]] = {}
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for mechanism in REGISTRY.values():
             for name, flag in list_flags(mechanism.options):
                 if self.given[flag.parameter] is not None:
                     holders.setdefault(flag.parameter, []).append((mechanism, name))
                     values[flag.parameter] = flag.read(self.given[flag.parameter])
-        options_by_mechanism: dict[str, dict[str, Any]] = {}
+        options_by_mechanism: dict[str, dict[str, object]] = {}
         for parameter, owners in holders.items():
             meeting = [
                 (mechanism, name) for mechanism, name in owners if isinstance(self.spec, mechanism.accepted_requests)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from typing import Any
 
 import typer
 
@@ -42,7 +41,7 @@ def print_error(sentence: str) -> None:
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
 
-def report_failure(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: Any) -> None:
+def report_failure(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: object) -> None:
     """Tell people why a command stopped, in one sentence; and machines too, if they asked.
 
     A sentence names values of the table only where somebody looks at it: what is not a terminal may be a log.

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -146,7 +146,7 @@ def save_page(  # noqa: PLR0913 - everything but the release and the place has a
     title: str | None = None,
     max_megabytes: float = MAX_MEGABYTES,
     force: bool = False,
-) -> dict[str, Any]:
+) -> Json:
     """Make the page of a release and write it; what is told of it."""
     with render.show_progress(err, print_options, "counting") as progress:
         ask_page = sfumato.page(release, target, title=title, megabytes=max_megabytes, force=force, progress=progress)

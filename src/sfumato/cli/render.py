@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBars
 from rich.table import Column, Table
 from rich.text import Text
@@ -96,7 +96,7 @@ def _show_bars(console: Console, *, is_visible: bool) -> Iterator[Callable[[str,
         TimeRemainingColumn(),
     )
     with ProgressBars(*columns, console=console, transient=True) as bars:
-        tasks: dict[str, Any] = {}
+        tasks: dict[str, TaskID] = {}
 
         def show(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
@@ -136,7 +136,7 @@ def show_fetching(console: Console, release: Path, *, quiet: bool) -> Iterator[N
         yield
 
 
-def show_looking(console: Console, *, quiet: bool) -> AbstractContextManager[Any]:
+def show_looking(console: Console, *, quiet: bool) -> AbstractContextManager[object]:
     """Says that a table is looked at, while the terminal is interactive."""
     if quiet or not console.is_terminal:
         return nullcontext()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Places
+from sfumato._core.arrays import Codes, Mask, Places
 from sfumato._core.cell_values import Scalar, Value, display, find_field_type, simplify_type
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._query.impossible_literals import describe_missing_value, explain_missing_range, explain_missing_value
@@ -307,7 +307,7 @@ def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> 
                 raise explain_missing_range(str(value), column.name, bins)
 
 
-def match_codes(codes: Codes, atom: Atom, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def match_codes(codes: Codes, atom: Atom, size: int) -> Mask:
     """Which codes satisfy a condition that lists codes."""
     if len(atom.codes) == 1:
         return np.asarray(codes == atom.codes[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -96,7 +95,7 @@ class Attack:
 
     def to_json(self) -> Json:
         """For machines."""
-        more: dict[str, Any] = {}
+        more: Json = {}
         if self.label:
             more["knows"] = self.label
         if self.control is not None:

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from sfumato._profile.ranges import assign_bins
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
 from sfumato._request.schema import Ranges
 from sfumato.errors import SpecError
@@ -59,7 +59,7 @@ class LinkageRisk:
 
 
 def link_records(
-    release: str | Path, population: Any = None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
+    release: str | Path, population: AnyTable = None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> LinkageRisk:
     """Look how many records of a release share their public columns, and how many people of a population do.
 

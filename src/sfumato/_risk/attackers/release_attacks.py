@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from sfumato._core.arrays import Codes, Floats, Places
 from sfumato._core.json_types import Json
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import ROUNDING, Attack, BeliefSummary
@@ -229,11 +229,11 @@ NO_KEY = (
 
 def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may have
     release: str | Path,
-    original: Any,
+    original: AnyTable,
     plan_file: str | Path | None = None,
     *,
     second: tuple[str | Path, str | Path | None] | None = None,
-    population: Any = None,
+    population: AnyTable = None,
     spec: PrivacySpec | None = None,
     known_share: float = KNOWN_SHARE,
     seed: int | None = None,

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -134,7 +133,7 @@ def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedVa
         )
 
 
-def _is_beyond(statistics: Any, values: pa.Array) -> bool:
+def _is_beyond(statistics: pq.Statistics, values: pa.Array) -> bool:
     if not len(values):
         return False
     try:

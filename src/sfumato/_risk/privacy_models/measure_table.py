@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._risk.coded_table import CodedValues, can_be_coded, open_containing_release, read_coded_columns
 from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
 from sfumato.errors import SchemaError
@@ -304,7 +304,7 @@ class Measures:
 
 
 def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
-    table: Any,
+    table: AnyTable,
     public: Sequence[str],
     sensitive: Sequence[str] = (),
     *,

@@ -74,9 +74,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return Check("promise", True, f"{detail}, for whoever knows the shares of the cell and no more.")
 
 
-def _compute_counted_posteriors(
-    design: JsonView, distribution: SubTableDistribution, cell: JsonView
-) -> list[Fraction]:
+def _compute_counted_posteriors(design: JsonView, distribution: SubTableDistribution, cell: JsonView) -> list[Fraction]:
     """The posteriors of the protected values of a cell, where its counts are published."""
     if "counts" not in cell:
         return []
