@@ -133,7 +133,7 @@ def make_adjuster(*, consistent: bool, totals: Sequence[AnyTable]) -> CountAdjus
     return CountAdjuster(CONSISTENT if consistent else CALIBRATED, known_totals)
 
 
-def _read_totals_table(source: Any, name: str) -> KnownTotals:
+def _read_totals_table(source: AnyTable, name: str) -> KnownTotals:
     """Known totals from a frame, or another table in memory."""
     table = read_attached_table("totals", source)
     columns = tuple(column for column in table.schema.names if column != TOTAL)

@@ -122,7 +122,7 @@ def _list_number_columns(select: Tree, table: pa.Table) -> list[str]:
     ]
 
 
-def _make_exact(value: Any) -> Estimate:
+def _make_exact(value: float | None) -> Estimate:
     return Estimate.missing("no record satisfies the condition") if value is None else Estimate.exact(float(value))
 
 

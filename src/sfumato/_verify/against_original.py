@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -175,7 +174,7 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
     return groups_by_column
 
 
-def _parse_hierarchy(hierarchy: JsonView | None) -> tuple[list[str], set[tuple[Any, ...]]]:
+def _parse_hierarchy(hierarchy: JsonView | None) -> tuple[list[str], set[tuple[object, ...]]]:
     """The levels of a hierarchy in JSON, and the groups of each value; nothing of none."""
     return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -165,7 +164,7 @@ class _QueryReader:
         self.columns: list[QueriedColumn] = []
         self.column_numbers: dict[str, int] = {}
         self.atoms: dict[int, Atom] = {}
-        self.numbers_by_condition: dict[tuple[str, Any], int] = {}
+        self.numbers_by_condition: dict[tuple[str, object], int] = {}
         self.wheres: dict[tuple[int, ...], int] = {}
         self.sets: list[Places | None] = []
         self.set_numbers: dict[tuple[Value, ...] | None, int] = {}

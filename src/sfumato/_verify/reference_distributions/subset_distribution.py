@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from sfumato._verify.original_counts import (
     register_domain,
 )
 from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightColumns
 from sfumato._verify.reference_distributions.score_tests import (
     SMALLEST_VARIANCE,
     check_distribution,
@@ -116,7 +115,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return check_any_prior(view.design, read_distribution(view.design).amplification)
 
 
-def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: WeightColumns) -> bool:
     """A record whose set holds a value, and one whose set does not."""
     distribution = read_distribution(view.design)
     expected = [
@@ -189,7 +188,7 @@ def match_sets(
 
 def count_published_members(
     connection: Connection, view: ManifestView, group: str, sets: SetEncoding, column: str
-) -> dict[Any, Floats]:
+) -> dict[object, Floats]:
     """For each value of a grouping, how many records of the release hold each of what sets may hold."""
     keys = [row[0] for row in connection.execute(f"SELECT DISTINCT {group} FROM release ORDER BY 1").fetchall()]
     numbered = f"SELECT DENSE_RANK() OVER (ORDER BY {group}) - 1, {column} FROM release"
