@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Array, Codes, Counts, Places, RandomBits
+from sfumato._core.arrays import Codes, Counts, Places, RandomBits, WholeNumbers
 from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_exact_percent
 
@@ -150,7 +150,7 @@ def _find_starts(sorted_hashes: RandomBits) -> Places:
     return np.flatnonzero(is_first)
 
 
-def hash_numbers(numbers: Array, salt: np.uint64) -> RandomBits:
+def hash_numbers(numbers: WholeNumbers, salt: np.uint64) -> RandomBits:
     """A 64-bit hash of whole numbers (the finaliser of SplitMix64); sums of such words tell combinations apart."""
     mixed = numbers.astype(np.uint64) * _GOLDEN + salt
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST

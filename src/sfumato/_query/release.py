@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import EllipsisType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +24,7 @@ from sfumato._query.answering import QueryRunner, explain_unknown_method, list_m
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
 from sfumato._query.connection import OpenRelease, Session
-from sfumato._query.consistent_answers import make_adjuster
+from sfumato._query.consistent_answers import CountAdjuster, make_adjuster
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.file_counts import RecordFiles
 from sfumato._query.counting.many_counts import count_many
@@ -302,8 +301,18 @@ class Release:
         """A connection that can read this release, and nothing else, for so many seconds."""
         return self._open_release.open_session(clock=Clock(Limits(timeout)))
 
-    def _make_runner(self, **options: Any) -> QueryRunner:
-        return QueryRunner(self._open_release, **options)
+    def _make_runner(
+        self,
+        *,
+        method: str | None,
+        attached_tables: Mapping[str, pa.Table] | None = None,
+        limits: Limits | None = None,
+        is_simultaneous: bool = False,
+        adjuster: CountAdjuster | None = None,
+    ) -> QueryRunner:
+        return QueryRunner(
+            self._open_release, attached_tables or {}, limits or Limits(), method, is_simultaneous, adjuster
+        )
 
     @cached_property
     def _open_release(self) -> OpenRelease:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato._core.object_store import File
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
-from sfumato._readers.sources import MemorySource, RowProgress, Source, ignore_rows
+from sfumato._readers.sources import ArrowStream, MemorySource, RowProgress, Source, ignore_rows
 
 AnyTable = Any
 """Anything that can be read as a table: the name of a file, of a folder or of several files (`str` or `Path`), an
@@ -39,7 +39,7 @@ class Opening:
         """The first file, which is the only one unless the reader takes several."""
         return self.files[0]
 
-    def keep(self, stream: Any) -> MemorySource:
+    def keep(self, stream: ArrowStream) -> MemorySource:
         """Write an Arrow stream to the private place, so that it can be read again."""
         return MemorySource.from_stream(stream, self.spool, self.row_progress)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -223,7 +224,7 @@ def _read(name: str, batch: pa.RecordBatch) -> Codes:
     return ids
 
 
-def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[Codes]]:
+def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
     """The columns of batches, so many rows at a time that counting them is worth going through all buckets."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
@@ -235,7 +236,7 @@ def _combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[l
         yield _concatenate_columns(waiting)
 
 
-def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[Codes]:
+def _concatenate_columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[Any]]:
     return [column.to_numpy() for column in pa.Table.from_batches(batches).columns]
 
 

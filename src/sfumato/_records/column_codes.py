@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Codes, Mask, UInts, UIntType
+from sfumato._core.arrays import Codes, Mask, UIntType
 from sfumato._core.cell_values import Scalar, Value, find_field_type, simplify_type, to_json
 from sfumato._core.json_types import Json
 from sfumato._parquet.parquet_writer import FileColumn
@@ -74,7 +74,7 @@ class PublishedColumn(FileColumn, Protocol):
         """The rewritten rows that it is made from."""
         ...
 
-    def to_file_values(self, rows: UInts | pa.Array, /) -> Codes | pa.Array:
+    def to_file_values(self, rows: Codes | pa.Array, /) -> Codes | pa.Array:
         """Turn rewritten rows into codes of the listed values, or into values where none are listed."""
         ...
 

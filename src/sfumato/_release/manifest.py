@@ -26,6 +26,7 @@ from sfumato._request.hierarchy import Hierarchy, format_level_name
 from sfumato._request.person_rows import UNCHECKED_SENTENCE, PersonCheck
 from sfumato._request.schema import COMPOUND_MARK, MergedValues
 from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.capabilities import WeightColumns
 from sfumato.mechanisms.estimator import AnyMethod
 from sfumato.mechanisms.mechanism import AnyMechanism, Design
 
@@ -174,7 +175,7 @@ class Manifest:
         return tuple(field.name for field in self.fields if field.name not in self.protected_columns)
 
     @cached_property
-    def weights(self) -> JsonView | None:
+    def weights(self) -> WeightColumns | None:
         """What each record adds to the count of each value; None where there are no weights, or too many."""
         weights = self.mechanism.estimation_weights
         value_weights = None if weights is None else weights.make_weights(self.design)

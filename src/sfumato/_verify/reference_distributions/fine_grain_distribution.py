@@ -15,7 +15,7 @@ from sfumato._verify.reference_distributions import value_distribution
 from sfumato._verify.reference_distributions.reference_distribution import (
     ReferenceDistribution,
     ValueRetention,
-    WeightColumns,
+    WeightTable,
 )
 from sfumato._verify.reference_distributions.single_value_bounds import check_single_posteriors, check_single_values
 from sfumato._verify.reference_distributions.sub_table_distribution import (
@@ -44,7 +44,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     )
 
 
-def are_weights(view: ManifestView, table: WeightColumns) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """A line for each pair of a value and what is published: the inverse of the matrix of chances."""
     distribution = read_distribution(view.design)
     size = len(distribution.places)

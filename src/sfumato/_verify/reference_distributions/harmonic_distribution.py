@@ -19,7 +19,7 @@ from sfumato._verify.reference_distributions import value_distribution
 from sfumato._verify.reference_distributions.reference_distribution import (
     ReferenceDistribution,
     ValueRetention,
-    WeightColumns,
+    WeightTable,
 )
 from sfumato._verify.reference_distributions.score_tests import compute_expected_weights, find_largest_deviation
 from sfumato._verify.reference_distributions.single_value_bounds import check_single_posteriors, check_single_values
@@ -105,7 +105,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return check_single_values(view.design, read_distribution(view.design).compute_rise, None)
 
 
-def are_weights(view: ManifestView, table: WeightColumns) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """A line for each value: what a record adds if it shows that value, and otherwise."""
     distribution = read_distribution(view.design)
     expected = [

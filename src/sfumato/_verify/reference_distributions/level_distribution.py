@@ -20,7 +20,7 @@ from sfumato._request.hierarchy import Hierarchy
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_true_values, list_coarse_columns
 from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightColumns
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.reference_distributions.score_tests import check_distribution, find_largest_deviation
 from sfumato._verify.reference_distributions.subset_distribution import (
     SetDistribution,
@@ -128,7 +128,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 # -------------------------------------------------------------------------------------------------------------- weights
 
 
-def are_weights(view: ManifestView, table: WeightColumns) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """For each level and value: what a record adds, and which other groups its set may hold add something too."""
     distributions = read_distributions(view.design)
     if explain_missing_weights(view) is not None:

@@ -14,7 +14,7 @@ from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.verification import Check
 
-WeightColumns = Mapping[str, list[Any]]
+WeightTable = Mapping[str, list[Any]]
 """The columns of a table of weights, each with its values."""
 
 
@@ -51,7 +51,7 @@ class ReferenceDistribution:
     """What is published is distributed as the design says, given the original."""
     check_posteriors: Callable[[Connection, ManifestView], Check]
     """No value that the promise covers comes to be believed beyond it, by whoever knows the counts of the original."""
-    are_weights: Callable[[ManifestView, WeightColumns], bool] | None = None
+    are_weights: Callable[[ManifestView, WeightTable], bool] | None = None
     """Whether the columns of the weights are right; None where there never are any."""
     explain_missing_weights: Callable[[ManifestView], str | None] = _require_weights
     """Why a release has no weights; None where it must have them."""

@@ -14,7 +14,7 @@ from sfumato._records.value_records import ValueEncoding
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_original_values, count_published_values
 from sfumato._verify.reference_distributions import uniform_distribution, value_distribution
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightColumns
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.reference_distributions.sub_table_distribution import (
     SubTableDistribution,
     compute_raised_belief,
@@ -87,7 +87,7 @@ def _compute_counted_posteriors(design: JsonView, distribution: SubTableDistribu
     return [posterior for place, posterior in posteriors_by_place if domain_counts[place] <= limit]
 
 
-def are_weights(view: ManifestView, table: WeightColumns) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """Cell by cell."""
     return value_distribution.are_weights(view, table, read_distributions(view.design))
 

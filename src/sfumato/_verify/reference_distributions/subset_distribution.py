@@ -27,7 +27,7 @@ from sfumato._verify.original_counts import (
     register_domain,
 )
 from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightColumns
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.reference_distributions.score_tests import (
     SMALLEST_VARIANCE,
     check_distribution,
@@ -115,7 +115,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return check_any_prior(view.design, read_distribution(view.design).amplification)
 
 
-def are_weights(view: ManifestView, table: WeightColumns) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """A record whose set holds a value, and one whose set does not."""
     distribution = read_distribution(view.design)
     expected = [

@@ -16,7 +16,7 @@ from sfumato._verify.reference_distributions.any_prior import check_any_prior, c
 from sfumato._verify.reference_distributions.reference_distribution import (
     ReferenceDistribution,
     ValueRetention,
-    WeightColumns,
+    WeightTable,
 )
 from sfumato._verify.reference_distributions.sub_table_distribution import (
     SubTableDistribution,
@@ -37,7 +37,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return check_any_prior(view.design, read_distribution(view.design).compute_rise(0))
 
 
-def are_weights(view: ManifestView, table: WeightColumns) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """One cell."""
     return value_distribution.are_weights(view, table, [read_distribution(view.design)])
 

@@ -22,7 +22,7 @@ from sfumato._verify.original_counts import (
     list_coarse_columns,
     match_values,
 )
-from sfumato._verify.reference_distributions.reference_distribution import WeightColumns
+from sfumato._verify.reference_distributions.reference_distribution import WeightTable
 from sfumato._verify.reference_distributions.score_tests import (
     LARGEST_TRANSITION,
     check_distribution,
@@ -64,7 +64,7 @@ def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[object,
     return set(zip(*(column.filter(pa.array(is_stray)).to_pylist() for column in columns), strict=True))
 
 
-def are_weights(view: ManifestView, table: WeightColumns, distributions: Sequence[SubTableDistribution]) -> bool:
+def are_weights(view: ManifestView, table: WeightTable, distributions: Sequence[SubTableDistribution]) -> bool:
     """A line for each cell and value: what a record adds if it shows that value, and otherwise."""
     expected = [
         (number, *compute_expected_weights(distribution.same_chances[0], distribution.other_chances[0]))
