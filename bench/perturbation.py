@@ -149,7 +149,9 @@ def expected_errors(
                 variance = cells_variance(plan, counts, value)
             else:
                 rows = np.full(len(counts), counts.sum())
-                variance = float(module.error_prediction.predict_variances(plan, rows, np.full(len(counts), float(truth)))[value])
+                variance = float(
+                    module.error_prediction.predict_variances(plan, rows, np.full(len(counts), float(truth)))[value]
+                )
             off.append(np.sqrt(2 / np.pi * variance) / truth)
         found[share] = float(np.mean(off)) if off else float("nan")
     return found

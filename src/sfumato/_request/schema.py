@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sfumato._core.cell_values import Value, display, to_json
+from sfumato._core.json_types import Json
 from sfumato._core.small_text_files import read_csv_lines
 from sfumato._core.suggestions import NAME_SIMILARITY, explain_missing_name
 from sfumato._request.hierarchy import Hierarchy, format_level_name
@@ -115,7 +116,7 @@ class MergedValues:
     values: frozenset[Value]
     label: str | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As a manifest has it."""
         return {"values": sorted((to_json(value) for value in self.values), key=str), "label": self.label}
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 import typer.main
@@ -27,6 +27,7 @@ from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR, Erro
 from sfumato._publish import request_settings
 from sfumato._publish.request_settings import HIERARCHY_FORM, parse_assignments
 from sfumato._readers.read_options import POINT
+from sfumato._readers.reader import AnyTable
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import check_codes, check_notices
 from sfumato.cli import key_notice, render
@@ -216,7 +217,7 @@ def _find_target(
 
 
 def make_request(
-    table: Any, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
+    table: AnyTable, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
 ) -> sfumato.Request:
     """The request that the options of a command make."""
     settings = {**vars(table_options), **vars(stop_options), **promise.given, "mechanism": promise.mechanism}
@@ -353,7 +354,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_program(build, NAME, arguments)
 
 
-def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence[str] | None) -> None:
+def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: Sequence[str] | None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(report_failure, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stop_message = "stopped; nothing was left behind."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
 import typer
 
@@ -152,7 +152,7 @@ def _show_summary(dossier: Dossier) -> None:
 
 def _format_command(release: Path, audit_options: AuditOptions, report_options: ReportOptions) -> str:
     """How to ask for the same once more."""
-    option_values: list[tuple[str, Any]] = [
+    option_values: list[tuple[str, object]] = [
         ("--original", audit_options.original),
         ("--plan-file", audit_options.plan_file),
         ("--context", audit_options.context),

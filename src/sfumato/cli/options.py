@@ -6,7 +6,7 @@ beside what they are for, and are read from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import typer
 
-from sfumato._core.option_fields import Flag, list_flags
+from sfumato._core.option_fields import Flag, OptionValues, list_flags
 from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._publish.request_settings import (
@@ -203,7 +203,7 @@ class PromiseOptions(OptionGroup):
 
     PANEL: ClassVar = PROMISE_PANEL
 
-    given: Mapping[str, Any]
+    given: OptionValues
     """What was given for each option, by its parameter; None where nothing was."""
 
     @classmethod
@@ -238,7 +238,7 @@ class PromiseOptions(OptionGroup):
                     yield _make_flag_parameter(flag, mechanism.name)
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Self:
+    def of(cls, arguments: OptionValues) -> Self:
         """The group, from what each of its parameters was given."""
         return cls(arguments)
 
