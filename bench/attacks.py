@@ -24,12 +24,12 @@ from sfumato._core.random_draws import Draws
 from sfumato._publish.publication_plan import attack_plan
 from sfumato._publish.request import Request
 from sfumato._records.tally import Holdings
-from sfumato._request.group_requirements import DecoyGroups, Diversity
-from sfumato._request.requirements import BreachBound, PrivacySpec
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers.naive_bayes import learn_from_buckets
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 
 RARE = 0.01
 SURE = 0.9

@@ -27,12 +27,12 @@ from typing import Any, TypeVar
 
 from papers.baselines.assignment_program import solve
 from papers.baselines.two_size_programs import search_fully_pruned, search_loss_pruned
-from sfumato._request.group_requirements import ShareCap
+from sfumato._request.bucket_and_decoy_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_least_size
 from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import compute_least_size
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
+from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 Result = TypeVar("Result")

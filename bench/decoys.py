@@ -26,10 +26,10 @@ from sfumato._core.random_draws import Draws
 from sfumato._perturb.perturbation import Slots
 from sfumato._query.estimate import Estimate
 from sfumato._records.tally import Holdings, Tally
-from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 
 LEAST, MOST = 0.005, 0.05
 QUERIES = 5000

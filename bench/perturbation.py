@@ -26,8 +26,8 @@ from sfumato._perturb.perturbation import Slots
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import ValueEncoding
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response import small_domain
 from sfumato.mechanisms._randomized_response.inverse_estimation import compute_flat_variance

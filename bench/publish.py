@@ -55,8 +55,8 @@ from sfumato._profile.table_scan import scan_table
 from sfumato._publish import publication_plan
 from sfumato._publish.publication_plan import open_table
 from sfumato._risk.attackers import attacker_knowledge, planned_exposure, predictive_columns
-from sfumato.cli.program import PandasBlocker
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.cli.entry_point import PandasBlocker
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20

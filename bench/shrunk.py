@@ -23,11 +23,11 @@ from decoys import histogram_of, slots_of
 
 from papers.coded_table import CodedTable
 from papers.query_pools import Band
-from sfumato._core.arrays import Codes
+from sfumato._core.array_types import Codes
 from sfumato._core.random_draws import Draws
 from sfumato._records.tally import Tally
-from sfumato._request.group_requirements import DecoyGroups
-from sfumato._request.requirements import BreachBound, PrivacySpec
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato.mechanisms import REGISTRY
 
 BANDS = (

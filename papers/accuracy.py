@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from papers.query_pools import Band, Pool
-from sfumato._core.arrays import Counts, Floats
+from sfumato._core.array_types import Counts, Floats
 from sfumato._query.estimate import Estimates
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato.errors import SpecError

@@ -21,7 +21,7 @@ from sfumato._planning.mechanism_choice import AUTO
 from sfumato._query.release import Release
 from sfumato.cli.option_group import make_command_parameter
 from sfumato.cli.options import PROMISE_PANEL, PromiseOptions
-from sfumato.cli.questions import QueryOptions
+from sfumato.cli.query_command import QueryOptions
 from sfumato.errors import QueryError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._bucketization.buckets import Sizes

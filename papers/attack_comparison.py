@@ -20,8 +20,8 @@ from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato._figures.number_format import format_percent, join_phrases
 from sfumato._publish.publication_plan import open_table, survey_table
 from sfumato._publish.request import Request
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
-from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_setup import make_draws

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Counts, Places
+from sfumato._core.array_types import Codes, Counts, Places
 from sfumato._core.cell_values import Scalar
 from sfumato.errors import SchemaError
 

@@ -18,7 +18,8 @@ from papers.experiment import Experiment
 from papers.reproduction import Reproduction, reproduce
 from papers.works import find_work
 from sfumato.cli import app, render
-from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.command_settings import Command, RequestCommand
+from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
     NoticeOptions,
@@ -32,9 +33,8 @@ from sfumato.cli.options import (
     TargetOptions,
 )
 from sfumato.cli.output import StoppedError, err, out, print_json
-from sfumato.cli.pages import PlanPageOptions, QuestionPageOptions
-from sfumato.cli.questions import QueryOptions, answer_questions
-from sfumato.cli.where import EngineOptions
+from sfumato.cli.page_commands import PlanPageOptions, QuestionPageOptions
+from sfumato.cli.query_command import QueryOptions, answer_questions
 from sfumato.errors import TargetError
 
 PROGRAM_NAME = "python -m papers"

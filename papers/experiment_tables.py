@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato.errors import SourceError
 
 ASSOCIATION = 0.6

@@ -22,12 +22,12 @@ from papers.experiment import Conditions
 from papers.experiment_outcome import STANDARD_ERRORS
 from papers.experiment_tables import TableSample
 from papers.query_pools import Band, Pool
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.estimate import Estimates
 from sfumato._query.release import Release
-from sfumato._request.requirements import PrivacySpec
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.schema import Schema
 
 REPEATS = 3

@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sfumato._request.group_requirements import ShareCap
+from sfumato._request.bucket_and_decoy_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from sfumato._core.arrays import RandomBits
+from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato.mechanisms.mechanism import AnyMechanism

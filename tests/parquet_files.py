@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes
-from sfumato._parquet.dictionary_pages import DATA_PAGE
+from sfumato._core.array_types import Codes
 from sfumato._parquet.footer import MetadataFields, PageFields, get_field_value, list_chunks, read_footer
+from sfumato._parquet.page_encoding import DATA_PAGE
 from sfumato._parquet.parquet_writer import Encoder, FileWriter
 from sfumato._parquet.thrift_compact import Struct, read_struct
 from sfumato._records.column_codes import find_smallest_type

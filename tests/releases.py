@@ -21,15 +21,19 @@ from sfumato._records import DATA_FILE
 from sfumato._release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, compute_manifest_digest
 from sfumato._release.manifest_reader import parse_manifest
 from sfumato._release.readme import make_readme
-from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec, Tolerance
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.requirements import BreachBound, PrivacySpec, Tolerance
 from sfumato._request.schema import NullPolicy, Role, Schema
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._bucketization import anatomy, buckets
-from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
-from sfumato.mechanisms._subset_selection import levels, subset
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import levels
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 SENSITIVE = "disease"
 BOUND = BreachBound("1/10", "1/2")

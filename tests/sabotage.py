@@ -20,7 +20,7 @@ from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._records import PerturbedRecords
-from sfumato._request.requirements import PrivacySpec
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers.release_matching import MatchedRelease, match_by_key, read_original
 from sfumato.mechanisms import REGISTRY

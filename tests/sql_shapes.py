@@ -21,7 +21,7 @@ from sfumato._publish.request import Request
 from sfumato._query.describe_statements import AS_PUBLISHED
 from sfumato._query.estimate import EXACT_METHOD
 from sfumato._query.release import Release
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import QueryError
 

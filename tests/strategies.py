@@ -10,8 +10,8 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from sfumato._core.cell_values import Value
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 
 # Quotes, controls, accents composed and combining, scripts, line separators and emoji; a fixed alphabet also spares
 # hypothesis the seconds that it takes to classify all of Unicode on a fresh machine.

@@ -14,16 +14,16 @@ import pytest
 import papers
 import sfumato
 from sfumato._records.encoding_registry import ENCODINGS
-from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
+from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.mechanisms import REGISTRY
 
 ROOT = Path(sfumato.__file__).parent
 PAPERS = Path(papers.__file__).parent
 NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py"))]
 
-KNOWING_MECHANISMS = ("mechanisms/", "_verify/reference_distributions/", "cli/demo.py")
+KNOWING_MECHANISMS = ("mechanisms/", "_verify/distributions/", "cli/demo.py")
 """Only these know a mechanism; everybody else asks the `Mechanism` for what it needs."""
-KNOWING_KINDS = ("_records/", "mechanisms/", "_verify/reference_distributions/")
+KNOWING_KINDS = ("_records/", "mechanisms/", "_verify/distributions/")
 """Only `_records/` knows what kind of thing a record shows; a mechanism and its law say which kind theirs is."""
 
 WITH_HIERARCHIES = (
@@ -128,9 +128,9 @@ def test_nobody_asks_a_mechanism_or_a_record_what_it_is() -> None:
 
 def test_rule_would_notice_who_knows_too_much() -> None:
     module = read(
-        "from sfumato.mechanisms._randomized_response import uniform\nname = 'subset'\nisinstance(name, Sets | Values)"
+        "from sfumato.mechanisms._randomized_response import uniform_mechanism\nname = 'subset'\nisinstance(name, Sets | Values)"
     )
-    assert "sfumato.mechanisms._randomized_response.uniform" in module.imports
+    assert "sfumato.mechanisms._randomized_response.uniform_mechanism" in module.imports
     assert "subset" in module.constants
     assert module.asked == {3: {"Sets", "Values"}}
 
@@ -144,8 +144,7 @@ def test_every_mechanism_has_a_law_and_every_law_a_mechanism() -> None:
 def test_laws_use_no_code_of_the_mechanisms() -> None:
     for name, module in modules().items():
         if (
-            name.startswith("_verify/reference_distributions/")
-            and name != "_verify/reference_distributions/__init__.py"
+            name.startswith("_verify/distributions/") and name != "_verify/distributions/__init__.py"
         ):  # which knows the registry
             assert not [each for each in module.imports if each.startswith("sfumato.mechanisms")], name
 

@@ -14,30 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Numbers
+from sfumato._core.array_types import Codes, Floats, Numbers
 from sfumato._core.cell_values import Value, values_from_json, values_to_json
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.value_records import ValueEncoding
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
-from sfumato._verify.manifest_view import ManifestView
-from sfumato._verify.original_counts import Connection
-from sfumato._verify.reference_distributions import value_distribution
-from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
-from sfumato._verify.reference_distributions.sub_table_distribution import (
+from sfumato._verify.distributions import value_distribution
+from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
+from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
+from sfumato._verify.distributions.sub_table_distribution import (
     SubTableDistribution,
     compute_sub_table_posteriors,
 )
+from sfumato._verify.manifest_view import ManifestView
+from sfumato._verify.original_counts import Connection
 from sfumato._verify.verification import Check
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
 from sfumato.mechanisms._randomized_response.guarantee_sentences import state_any_prior
-from sfumato.mechanisms._randomized_response.operators import Cell, Operator
+from sfumato.mechanisms._randomized_response.perturbation_operators import Cell, Operator
 from sfumato.mechanisms.mechanism import Mechanism
 
 NAME = "toy"

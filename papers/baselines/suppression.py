@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Mask
+from sfumato._core.array_types import Codes, Mask
 from sfumato.errors import InfeasibleError, SpecError
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError, Problem, TooFewSizes
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 
 Booleans = npt.NDArray[np.bool_]
 

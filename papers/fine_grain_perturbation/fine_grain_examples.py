@@ -11,9 +11,9 @@ from itertools import combinations, product
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict, is_within, judge
-from sfumato._figures.known_others import KnownOthersCurve, draw_known_others
 from sfumato._figures.number_format import format_percent
-from sfumato._request.requirements import BreachBound
+from sfumato._figures.success_by_known_others import KnownOthersCurve, draw_known_others
+from sfumato._request.belief_bounds import BreachBound
 from sfumato.mechanisms._randomized_response.fine_grain import Direction
 from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import compute_record_utility, solve
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import STANDARD_ERRORS, Outcome, Verdict, is_within, judge
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._figures.figure import Figure
 from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_lines, draw_panels
 from sfumato._figures.number_format import format_percent, format_quantity
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import find_mechanism
 from sfumato.mechanisms._randomized_response import fine_grain

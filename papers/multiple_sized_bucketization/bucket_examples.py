@@ -33,11 +33,11 @@ from papers.multiple_sized_bucketization.printed_problems import (
 )
 from papers.multiple_sized_bucketization.top_down_splitting import example12, example13, figure6_1
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign, is_valid
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_least_size
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import deal_round_robin
-from sfumato.mechanisms._bucketization.buckets.share_caps import compute_least_size
+from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import fill_second_part
 from sfumato.mechanisms._bucketization.buckets.size_methods import find_best_size
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import fill_second_part
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 from papers.experiment import Conditions
 from sfumato._figures.line_chart import Axis
-from sfumato._request.group_requirements import ShareCap
+from sfumato._request.bucket_and_decoy_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import compute_least_size
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_least_size
 
 OFFSET = "0.02"
 FACTORS = (2, 4, 8, 16, 32)

@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from papers.experiment_outcome import Outcome, is_within, judge
-from sfumato._request.group_requirements import ShareCap
+from sfumato._request.bucket_and_decoy_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, compute_least_size
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers, compute_least_size
 
 Buckets = Sequence[Sequence[int]]
 """The numbers of the values that each bucket holds."""

@@ -33,7 +33,7 @@ from papers.multiple_sized_bucketization.census_problems import (
 )
 from papers.query_pools import Pool, draw_spread_pool
 from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_panels
-from sfumato._request.group_requirements import LinearCap
+from sfumato._request.bucket_and_decoy_requirements import LinearCap
 from sfumato.mechanisms._bucketization.buckets import Options, Sizes
 from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod
 

@@ -19,9 +19,9 @@ from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.random_draws import Draws
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato._figures.number_format import format_percent
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms._randomized_response.small_domain import USUAL_MINIMUM
 from sfumato.mechanisms._randomized_response.small_domain.balancing import (
     BalancedGroups,
@@ -37,7 +37,7 @@ from sfumato.mechanisms._randomized_response.small_domain.merging import (
     merge_by_variance,
     merge_groups,
 )
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import rearrange_groups
+from sfumato.mechanisms._randomized_response.small_domain.sub_table_planning import rearrange_groups
 from sfumato.mechanisms.mechanism import NoOptions
 
 EXAMPLE = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)

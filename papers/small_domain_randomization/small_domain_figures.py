@@ -26,8 +26,8 @@ from papers.small_domain_randomization.small_domain_examples import PhasedPlan
 from sfumato._figures.figure import Figure
 from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, draw_lines, draw_panels
 from sfumato._figures.number_format import format_quantity
-from sfumato._request.group_requirements import Diversity
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import Diversity
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._randomized_response import small_domain
 

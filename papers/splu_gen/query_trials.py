@@ -21,16 +21,16 @@ from papers.experiment import Conditions
 from papers.experiment_tables import TableSample
 from papers.query_pools import Band, Pool, draw_band_pool
 from sfumato._comparison.comparison_baselines import compute_laplace_scale
-from sfumato._core.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato._core.array_types import Codes, Counts, Floats, Numbers, Places
 from sfumato._core.cell_values import Scalar
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.perturbation import Slots
 from sfumato._records.tally import Holdings, Tally
-from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.schema import Schema
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 from sfumato.mechanisms._bucketization.buckets import list_contents
 from sfumato.mechanisms._decoys.splu_iteration import MOST_ROUNDS, run_iteration
 from sfumato.mechanisms.estimator import Moments

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from sfumato._release.description import Description
     from sfumato._report.certificate import Certificate
     from sfumato._report.question_page.page_file import QuestionPage
-    from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
+    from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+    from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
     from sfumato._request.hierarchy import Hierarchy
     from sfumato._request.histogram import Histogram
-    from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
     from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
     from sfumato._request.warnings import Notice, NoticeWarning
     from sfumato._risk.attackers.attack_result import Attack
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         SpecError,
         TargetError,
     )
-    from sfumato.mechanisms.error_curve import ErrorAtCount
+    from sfumato.mechanisms.error_at_count import ErrorAtCount
 
 __all__ = [
     "Answer",
@@ -157,20 +157,20 @@ _MODULES = {
     "QuestionPage": "sfumato._report.question_page.page_file",
     "Attack": "sfumato._risk.attackers.attack_result",
     "Ranges": "sfumato._request.schema",
-    "BreachBound": "sfumato._request.requirements",
-    "BreachBoundPerValue": "sfumato._request.requirements",
+    "BreachBound": "sfumato._request.belief_bounds",
+    "BreachBoundPerValue": "sfumato._request.belief_bounds",
     "Certificate": "sfumato._report.certificate",
     "ChosenMechanism": "sfumato._planning.predicted_error",
     "Comparison": "sfumato._comparison.comparison_outcome",
     "CountQuery": "sfumato._query.counting.count_queries",
-    "DecoyGroups": "sfumato._request.group_requirements",
+    "DecoyGroups": "sfumato._request.bucket_and_decoy_requirements",
     "Demonstration": "sfumato._commands.demo",
     "Description": "sfumato._release.description",
-    "Diversity": "sfumato._request.group_requirements",
+    "Diversity": "sfumato._request.bucket_and_decoy_requirements",
     "Dossier": "sfumato._evidence.audit_dossier",
     "Engine": "sfumato._engines.engine",
     "EngineError": "sfumato.errors",
-    "ErrorAtCount": "sfumato.mechanisms.error_curve",
+    "ErrorAtCount": "sfumato.mechanisms.error_at_count",
     "Estimate": "sfumato._query.estimate",
     "Estimates": "sfumato._query.estimate",
     "ExportedFiles": "sfumato._query.export",
@@ -181,7 +181,7 @@ _MODULES = {
     "LintReport": "sfumato._risk.lint.findings",
     "InternalError": "sfumato.errors",
     "Interval": "sfumato._query.estimate",
-    "LinearCap": "sfumato._request.group_requirements",
+    "LinearCap": "sfumato._request.bucket_and_decoy_requirements",
     "LocalEngine": "sfumato._engines.local_engine",
     "Measures": "sfumato._risk.privacy_models.measure_table",
     "MissingCapabilityError": "sfumato.errors",
@@ -191,7 +191,7 @@ _MODULES = {
     "NoticeWarning": "sfumato._request.warnings",
     "NullPolicy": "sfumato._request.schema",
     "PublicationPlan": "sfumato._publish.publication_plan",
-    "PrivacySpec": "sfumato._request.requirements",
+    "PrivacySpec": "sfumato._request.belief_bounds",
     "Publication": "sfumato._publish.publication",
     "QueryError": "sfumato.errors",
     "Range": "sfumato._query.counting.count_queries",
@@ -204,12 +204,12 @@ _MODULES = {
     "Schema": "sfumato._request.schema",
     "SchemaError": "sfumato.errors",
     "SfumatoError": "sfumato.errors",
-    "ShareCap": "sfumato._request.group_requirements",
+    "ShareCap": "sfumato._request.bucket_and_decoy_requirements",
     "SourceError": "sfumato.errors",
     "SparkEngine": "sfumato._engines.spark_engine",
     "SpecError": "sfumato.errors",
     "TargetError": "sfumato.errors",
-    "Tolerance": "sfumato._request.requirements",
+    "Tolerance": "sfumato._request.belief_bounds",
     "Verification": "sfumato._verify.verification",
     "audit": "sfumato._commands.release_commands",
     "bound_for_error": "sfumato._planning.bound_for_error",

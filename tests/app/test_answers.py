@@ -32,7 +32,7 @@ from sfumato._query.notebook_html import MOST_ROWS
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.parser.answer_names import make_output_names
 from sfumato._terminal_safe import UNPRINTABLE
-from sfumato.cli.questions import show_answer
+from sfumato.cli.query_command import show_answer
 from sfumato.cli.render import GuardedConsole
 from sfumato.mechanisms.estimator import Moments
 

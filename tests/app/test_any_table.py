@@ -16,11 +16,11 @@ from releases import known_key
 from selection import examples
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, Tolerance
 from sfumato._request.schema import Schema
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from slow_counts import SlowRelease
 
 KINDS: dict[str, st.SearchStrategy[Any]] = {

@@ -40,13 +40,13 @@ from sfumato._query.release import Release
 from sfumato._release.description import Description
 from sfumato._report import make_question_page
 from sfumato._report.question_page.page_file import LEVELS, MAX_MEGABYTES
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
-from sfumato.cli import pages as commands
+from sfumato.cli import page_commands as commands
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms.estimator import Moments
 
 

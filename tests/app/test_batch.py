@@ -28,7 +28,7 @@ from sfumato._core.cell_values import Value
 from sfumato._query.counting.count_queries import CountQuery, Range
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.release import Release
-from sfumato.cli.questions import answer_json
+from sfumato.cli.query_command import answer_json
 from sfumato.errors import SfumatoError
 
 ROWS = 300

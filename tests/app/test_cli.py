@@ -48,11 +48,11 @@ from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.cli.app import build
-from sfumato.cli.commands import EXAMPLES
+from sfumato.cli.command_settings import EXAMPLES
 from sfumato.cli.options import PromiseOptions
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._bucketization.buckets import Sizes
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 from sfumato.mechanisms.mechanism import AnyMechanism, NoOptions
 
@@ -283,7 +283,7 @@ class Interrupting:
         if name == "sfumato.cli.app":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from sfumato.cli import program
+from sfumato.cli import entry_point as program
 program()
 """
     outcome = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from command_line import BOUND, fail, succeed
 from generated_pages import verdicts
 from sfumato._comparison.matching_criteria import WEAKEST
 from sfumato._comparison.mechanism_trial import ATTACKERS
-from sfumato.cli import comparing
+from sfumato.cli import compare_command as comparing
 from sfumato.mechanisms import REGISTRY
 
 COMPARE = ("compare", "people.csv", "--sensitive", "disease")

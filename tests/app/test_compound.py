@@ -21,11 +21,11 @@ from selection import examples
 from sfumato import Release
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._verify.against_original import verify
-from sfumato._verify.plan_checks import check_parts, compute_part_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import ValueRetention
+from sfumato._verify.distributions.reference_distribution import ValueRetention
+from sfumato._verify.prepublication_checks import check_parts, compute_part_posteriors
 from sfumato.errors import InfeasibleError, QueryError
 from sfumato.mechanisms._randomized_response import small_domain
 from slow_counts import SlowRelease, Test, everything

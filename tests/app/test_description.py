@@ -16,8 +16,8 @@ from rendered import marks, rendered
 from sfumato import Release, ReleaseFormatError, Request, Schema, SpecError, publish
 from sfumato._release.description import Description
 from sfumato._release.manifest import MANIFEST
-from sfumato._request.requirements import BreachBound
-from sfumato.mechanisms._subset_selection import subset
+from sfumato._request.belief_bounds import BreachBound
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 SAID = """
 title = "Diagnoses of 2024"

@@ -20,7 +20,7 @@ from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refus
 from selection import examples
 from sfumato._publish.publication_plan import plan
 from sfumato._publish.request import Request
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms._randomized_response import small_domain

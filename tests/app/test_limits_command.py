@@ -16,10 +16,10 @@ import pytest
 
 from command_line import SCRIPT, complaint, run, run_apart
 from releases import people, published, published_by
-from sfumato._query import child_process
+from sfumato._query import query_process as child_process
 from sfumato._query.answer import Answer
-from sfumato._query.answering import QueryRunner
-from sfumato._query.child_process import QueryJob, ask_in_child
+from sfumato._query.query_process import QueryJob, ask_in_child
+from sfumato._query.query_runner import QueryRunner
 from sfumato._query.release import Release
 from sfumato.errors import QueryError
 from slow_questions import BOUNDED, COUNT, ENDLESS

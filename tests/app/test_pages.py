@@ -21,7 +21,7 @@ from releases import people as table_of_people
 from sfumato import Answer, Estimate, compare
 from sfumato._report import make_comparison_page
 from sfumato._report.html_page import DEFAULT_DECIDER
-from sfumato.cli import pages as commands
+from sfumato.cli import page_commands as commands
 
 PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
 

@@ -16,8 +16,8 @@ import sfumato
 import toy_mechanism as toy
 from command_line import BOUND, Outcome, people, run_apart, write_parquet
 from sfumato._planning.mechanism_choice import choose
-from sfumato._request.requirements import BreachBound
-from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.errors import SpecError
 from sfumato.mechanisms import (
     MECHANISM_GROUP,
@@ -28,7 +28,7 @@ from sfumato.mechanisms import (
     missing,
     register,
 )
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 
 TESTS = Path(toy.__file__).parent
 SOURCE = Path(sfumato.__file__).parent.parent

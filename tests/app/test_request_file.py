@@ -15,6 +15,7 @@ from releases import read_json
 from sfumato import Request, SfumatoError, SpecError, plan, publish
 from sfumato._publish.request_file import COLUMN_SECTIONS, PATH, SECTIONS, RequestKey, list_keys
 from sfumato.cli.app import build
+from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.options import (
     NoticeOptions,
     PlanTableOptions,
@@ -23,7 +24,6 @@ from sfumato.cli.options import (
     StopOptions,
     TargetOptions,
 )
-from sfumato.cli.where import EngineOptions
 
 REQUEST = """
 [table]

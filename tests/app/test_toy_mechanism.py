@@ -13,7 +13,7 @@ from command_line import people, run, succeed, write_parquet
 from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan, publish, verify
 from sfumato._core.random_draws import Draws
 from sfumato._report import make_question_page
-from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
+from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS
 from sfumato.errors import InternalError, MissingCapabilityError
 from sfumato.mechanisms import REGISTRY, missing
 

@@ -32,7 +32,7 @@ from sfumato._engines import shuffle
 from sfumato._engines.engine import Engine
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._engines.shuffle import Bundle, Rows
-from sfumato._parquet import dictionary_pages
+from sfumato._parquet import page_encoding as dictionary_pages
 from sfumato._parquet.parquet_writer import FileWriter
 from sfumato._perturb import perturbation as rewriting
 from sfumato._perturb import record_writer
@@ -50,11 +50,11 @@ from sfumato._records import DATA_FILE, Naming
 from sfumato._records.bucket_records import BucketEncoding, NumberColumn
 from sfumato._records.column_codes import CodedColumn, PublishedColumn
 from sfumato._records.set_records import SetColumn
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import Schema
 from sfumato.errors import EngineError, InternalError, SourceError, TargetError
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 RECORDS, BUCKETS = BucketEncoding.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))

@@ -22,13 +22,14 @@ from enumeration import Law, Shown, transition_law, whole_law
 from selection import examples
 from sfumato import InfeasibleError
 from sfumato._core.random_draws import Draws, TablePermutation
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.mechanisms import REGISTRY, _decoys
-from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
-from sfumato.mechanisms._randomized_response.operators import RetentionDraws
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._randomized_response.perturbation_operators import RetentionDraws
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 DRAWS = Draws.unsafe_test_key("e7" * 32)
 

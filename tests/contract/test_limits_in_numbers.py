@@ -21,12 +21,12 @@ from sfumato._core.random_draws import Draws
 from sfumato._perturb.perturbation import Slots
 from sfumato._profile import column_checks, record_sample, table_profile
 from sfumato._records.tally import Holdings
-from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._risk.attackers import predictive_columns
 from sfumato._risk.attackers.naive_bayes import CandidateBeliefs, learn_from_buckets
-from sfumato._verify.reference_distributions import score_tests
+from sfumato._verify.distributions import score_tests
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain

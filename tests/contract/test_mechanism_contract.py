@@ -31,27 +31,31 @@ from hypothesis import strategies as st
 
 from enumeration import Law, Shown, replaced_by, shown_by, transition_law, whole_law
 from releases import people, published_by
-from sfumato._core.arrays import RandomBits
+from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.perturbation import Slots
 from sfumato._planning.mechanism_choice import choose
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._records.bucket_records import BucketEncoding
-from sfumato._records.level_records import LevelSetEncoding
+from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.set_records import SetEncoding, convert_bits_to_arrow
 from sfumato._records.tally import Holdings, Tally
 from sfumato._records.value_records import ValueEncoding
-from sfumato._request.group_requirements import DecoyGroups, Diversity, ShareCap
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, ShareCap
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
-from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS, find_distribution
+from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS, find_distribution
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError, SpecError
 from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS, _decoys, find_mechanism, missing
-from sfumato.mechanisms._bucketization import anatomy, buckets
-from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
-from sfumato.mechanisms._subset_selection import levels, subset
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import levels
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms.capabilities import Capability, ErrorPrediction, EstimationWeights, GroupRisk
 from sfumato.mechanisms.estimator import Method
 from sfumato.mechanisms.mechanism import CAPABILITIES, ESTIMATOR_CAPABILITIES, AnyMechanism, Mechanism

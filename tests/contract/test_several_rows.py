@@ -20,8 +20,9 @@ from selection import examples
 from sfumato import BreachBound, BreachBoundPerValue, Hierarchy, Histogram, SpecError, choose
 from sfumato._core.random_draws import Draws
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms._randomized_response import uniform
-from sfumato.mechanisms._subset_selection import levels, subset
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import levels
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms.mechanism import NoOptions
 
 DRAWS = Draws.unsafe_test_key("3c" * 32)

@@ -9,12 +9,12 @@ from mypy import api
 
 ROOT = Path(__file__).parents[2]
 SNIPPET = """\
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
 from sfumato.mechanisms.mechanism import Mechanism, NoOptions
 from sfumato._request.guarantee import Guarantee
-from sfumato._request.group_requirements import Diversity
-from sfumato._request.requirements import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import Diversity
+from sfumato._request.belief_bounds import BreachBound
 
 Mechanism(
     name="other",

@@ -24,15 +24,15 @@ from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato._engines import shuffle
 from sfumato._parquet.parquet_writer import CREATED_BY
 from sfumato._release.manifest import MANIFEST, README, WEIGHTS
-from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
+from sfumato._request.belief_bounds import PrivacySpec, Tolerance
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.requirements import PrivacySpec, Tolerance
+from sfumato._verify.distributions import find_distribution
 from sfumato._verify.file_checks import FITNESS, README_TEXT, verify_folder
-from sfumato._verify.reference_distributions import find_distribution
 from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 HERE = Path(__file__).parent
 KEY = "5f" * 32

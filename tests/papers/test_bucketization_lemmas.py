@@ -29,10 +29,10 @@ from papers.baselines.two_size_programs import search_fully_pruned, search_loss_
 from selection import examples
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import CapBelowShare, NoBucketingError, Problem, pose
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, is_valid
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_floors
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import deal_round_robin
-from sfumato.mechanisms._bucketization.buckets.share_caps import compute_floors
-from sfumato.mechanisms._bucketization.buckets.top_down_splitting import split_top_down
+from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import count_fillable_buckets, find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]

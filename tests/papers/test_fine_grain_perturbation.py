@@ -37,7 +37,7 @@ from papers.fine_grain_perturbation.fine_grain_figures import (
     plan_entrants,
     run_iterative_bayes,
 )
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato.mechanisms._randomized_response.fine_grain import Direction
 from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import compute_record_utility
 

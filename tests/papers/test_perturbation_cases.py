@@ -18,28 +18,29 @@ from hypothesis import strategies as st
 
 from enumeration import replaced_by
 from selection import examples
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._query.estimate import Estimate
 from sfumato._query.intervals import compute_score_ends
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
-from sfumato._verify.reference_distributions.sub_table_distribution import (
+from sfumato._verify.distributions.sub_table_distribution import (
     SubTableDistribution,
     compute_lowered_belief,
     compute_raised_belief,
     compute_sub_table_posteriors,
 )
-from sfumato._verify.reference_distributions.subset_distribution import SetDistribution
-from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
-from sfumato.mechanisms._randomized_response import posterior_risk as exposure
+from sfumato._verify.distributions.subset_verifier import SetDistribution
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import known_group_risk as exposure
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms._randomized_response.inverse_estimation import estimate_by_iteration
-from sfumato.mechanisms._randomized_response.operators import Cell, Operator
+from sfumato.mechanisms._randomized_response.perturbation_operators import Cell, Operator
 from sfumato.mechanisms._randomized_response.small_domain import Merge
 from sfumato.mechanisms._randomized_response.small_domain.balancing import balance
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import rearrange_groups
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._randomized_response.small_domain.sub_table_planning import rearrange_groups
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms._subset_selection.set_sampler import find_best_set_size
 from sfumato.mechanisms.estimator import Moments
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from sfumato._records.tally import Tally
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import _decoys

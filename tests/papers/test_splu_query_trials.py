@@ -17,10 +17,10 @@ from papers.splu_gen import query_trials as trials
 from papers.splu_gen.further_figures import group_ages
 from papers.splu_gen.query_trials import QueriedTable
 from sfumato._records.tally import Tally
-from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato.errors import SourceError
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 
 CONDITIONS = Conditions(is_quick=True)
 ROWS = 1200

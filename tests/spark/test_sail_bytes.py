@@ -20,11 +20,11 @@ from sfumato import CountQuery, EngineError, ReadOptions, Release, Request, Sche
 from sfumato._engines import shuffle, spark_engine
 from sfumato._engines.engine import Engine
 from sfumato._engines.shuffle import Bundle
-from sfumato._parquet import dictionary_pages
+from sfumato._parquet import page_encoding as dictionary_pages
 from sfumato._perturb import perturbation, record_writer
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from spark_tables import Bundles, asked, content, outcome, released, saved
 
 MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sfumato._core.arrays import Mask
+from sfumato._core.array_types import Mask
 from sfumato._query.estimate import Estimate, Estimates
 from sfumato.mechanisms.estimator import Moments
 from statistical.support import ALPHA

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato._core.arrays import Codes, Floats
+from sfumato._core.array_types import Codes, Floats
 from sfumato._planning.mechanism_choice import choose
 from sfumato._records.column_codes import CodedColumn, SensitiveColumns
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato._risk.attackers.attacker_knowledge import Knowledge
 from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, Target, attack, draw_published_values

@@ -19,11 +19,11 @@ import pytest
 from scipy import stats
 
 from releases import people, published
-from sfumato._core.arrays import Mask
+from sfumato._core.array_types import Mask
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms.estimator import Moments
 from statistical.covering import halved, held
 from statistical.support import ALPHA, assert_mean, assert_other_mean, keyed_draws

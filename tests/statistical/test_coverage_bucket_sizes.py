@@ -21,7 +21,7 @@ import pytest
 
 from sfumato._perturb.perturbation import Slots
 from sfumato._records.tally import Holdings, Tally
-from sfumato._request.group_requirements import ShareCap
+from sfumato._request.bucket_and_decoy_requirements import ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._bucketization.buckets import DealingMethod, Options, Plan, Sizes

@@ -16,9 +16,9 @@ import pytest
 
 from sfumato._perturb.perturbation import Slots
 from sfumato._records.tally import Holdings, Tally
-from sfumato._request.group_requirements import Diversity
+from sfumato._request.bucket_and_decoy_requirements import Diversity
 from sfumato._request.histogram import Histogram
-from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 from sfumato.mechanisms._bucketization.buckets import DealingMethod, Plan
 from sfumato.mechanisms.estimator import Moments
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds

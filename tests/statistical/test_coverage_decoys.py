@@ -23,7 +23,7 @@ import pytest
 from sfumato._perturb.perturbation import Slots
 from sfumato._query.estimate import Estimate
 from sfumato._records.tally import Tally
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._decoys import Plan

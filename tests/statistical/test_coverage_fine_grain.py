@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato._core.arrays import Places
+from sfumato._core.array_types import Places
 from sfumato._query.estimate import Estimate
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import QueryError
 from sfumato.mechanisms._randomized_response import fine_grain
 from sfumato.mechanisms._randomized_response.fine_grain import Objective, Options

@@ -15,9 +15,9 @@ import pytest
 
 from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT
 from sfumato.mechanisms._subset_selection import levels
 from sfumato.mechanisms.estimator import Moments

@@ -29,13 +29,14 @@ from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
-from sfumato._request.group_requirements import DecoyGroups, LinearCap
-from sfumato._request.requirements import BreachBound, Tolerance
+from sfumato._request.belief_bounds import BreachBound, Tolerance
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, LinearCap
 from sfumato._request.schema import Schema
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import buckets
-from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from statistical.covering import assert_covers, assert_covers_too_rarely
 
 pytestmark = pytest.mark.statistical

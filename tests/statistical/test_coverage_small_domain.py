@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato._core.arrays import Places
+from sfumato._core.array_types import Places
 from sfumato._query.estimate import Estimate
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import QueryError
 from sfumato.mechanisms._randomized_response import small_domain
 from sfumato.mechanisms._randomized_response.estimators import BIAS_NOTE, PLUG_IN_NOTE
-from sfumato.mechanisms._randomized_response.operators import Operator
+from sfumato.mechanisms._randomized_response.perturbation_operators import Operator
 from sfumato.mechanisms.estimator import Moments
 from statistical.covering import (
     LEVELS,

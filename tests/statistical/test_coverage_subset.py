@@ -17,10 +17,10 @@ import pytest
 from scipy import stats
 
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms.estimator import Moments
 from single import Single
 from statistical.covering import LEVELS, MEANS, RANGES, Floats, halved, holds

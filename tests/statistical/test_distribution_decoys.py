@@ -26,7 +26,7 @@ from sfumato._publish.publication_plan import survey_table
 from sfumato._publish.request import Request
 from sfumato._readers.sources import MemorySource
 from sfumato._records import DATA_FILE
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato._request.schema import Schema
 from sfumato.mechanisms import REGISTRY, _decoys

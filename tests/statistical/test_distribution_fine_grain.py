@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.mechanisms._randomized_response import fine_grain
 from sfumato.mechanisms._randomized_response.fine_grain import MOST_DENOMINATOR, Objective, Options
 from statistical.support import (

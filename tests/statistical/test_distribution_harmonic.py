@@ -9,9 +9,9 @@ import pytest
 
 from sfumato._query.estimate import Estimate
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
-from sfumato.mechanisms._randomized_response import harmonic
+from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
 from statistical.covering import LEVELS, RANGES, assert_covers, assert_covers_too_rarely, halved, share_held
 from statistical.support import (
     assert_different,

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._subset_selection import levels
 from statistical.support import (
     assert_different,

@@ -14,8 +14,8 @@ from scipy import stats
 
 from sfumato._core.random_draws import LARGEST_TABLE
 from sfumato._perturb.perturbation import Slots
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.mechanisms._randomized_response import small_domain
 from statistical.support import (
     ALPHA,

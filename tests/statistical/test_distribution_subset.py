@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
-from sfumato.mechanisms._randomized_response import uniform
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from statistical.support import (
     ALPHA,
     LARGEST_SCORE,

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from sfumato._core.random_draws import Draws
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from statistical.support import (
     assert_different,
     assert_same_distribution,

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from single import Single, counted
 from statistical.support import ALPHA, assert_mean, assert_other_mean, counts_of, keyed_draws
 

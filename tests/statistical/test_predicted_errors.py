@@ -13,8 +13,8 @@ from scipy import stats
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec
 from statistical.support import ALPHA, keyed_draws
 
 pytestmark = pytest.mark.statistical

@@ -20,8 +20,8 @@ from scipy import stats
 from releases import known_key
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
-from sfumato._request.group_requirements import Diversity, LinearCap
-from sfumato._request.requirements import PrivacySpec
+from sfumato._request.belief_bounds import PrivacySpec
+from sfumato._request.bucket_and_decoy_requirements import Diversity, LinearCap
 from sfumato._request.schema import Schema
 from statistical.support import ALPHA
 

@@ -24,7 +24,7 @@ from sfumato._parquet.parquet_writer import write_table
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.release import Release
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers.release_matching import match_by_key, read_original
 from sfumato._verify import row_order

@@ -24,7 +24,7 @@ from sabotage import (
     released,
     residue_alone,
 )
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._risk.attackers.release_attacks import audit
 from sfumato._risk.attackers.row_order_attack import LARGEST_SCORE, detect_reused_key
 from sfumato.mechanisms import REGISTRY

@@ -18,9 +18,9 @@ import pytest
 
 from sfumato._perturb.perturbation import Slots
 from sfumato._records.tally import Tally
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response.empirical_bayes import shrink_counts
 from statistical.support import ALPHA, keyed_draws

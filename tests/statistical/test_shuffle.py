@@ -25,7 +25,7 @@ from sfumato._readers.sources import MemorySource
 from sfumato._records import DATA_FILE
 from sfumato._request.histogram import Histogram
 from sfumato._request.schema import Schema
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from statistical.support import (
     ALPHA,
     assert_different,

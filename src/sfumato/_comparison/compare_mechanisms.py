@@ -27,9 +27,9 @@ from sfumato._profile.table_scan import TableScan
 from sfumato._publish.publication_plan import PublicationPlan, check_publishable, open_table, survey_table
 from sfumato._publish.request import Request
 from sfumato._records import Naming
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_setup import make_draws
 from sfumato._risk.attackers.planned_exposure import draw_published_values, measure_predictions

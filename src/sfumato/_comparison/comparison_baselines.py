@@ -10,8 +10,8 @@ import numpy as np
 from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_percent
 from sfumato._profile.record_sample import Sample
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attacker_knowledge import count_cooccurrences
 from sfumato.errors import SpecError
 

@@ -16,8 +16,8 @@ from sfumato._comparison.mechanism_trial import Trial
 from sfumato._core.cell_values import format_relative_error
 from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_exact_percent, format_points, format_quantity
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
-from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato.mechanisms.mechanism import AnyMechanism
 

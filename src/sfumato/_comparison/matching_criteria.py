@@ -13,7 +13,7 @@ from sfumato._comparison.mechanism_trial import Trial
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._figures.number_format import format_percent, format_points
 from sfumato._planning.bound_for_error import list_two_digit_shares
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import SpecError
 
 TrialRunner = Callable[[BreachBound], Trial]

@@ -17,8 +17,8 @@ from sfumato._profile.record_sample import Sample
 from sfumato._profile.table_scan import TableScan
 from sfumato._publish.request import Request
 from sfumato._records.column_codes import SensitiveColumns
+from sfumato._request.belief_bounds import SEVERAL_ROWS_REASON, BreachBound, PrivacySpec
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import SEVERAL_ROWS_REASON, BreachBound, PrivacySpec
 from sfumato._risk.attackers.attack_result import Attack
 from sfumato._risk.attackers.attack_scenarios import (
     attack_with_all_columns,

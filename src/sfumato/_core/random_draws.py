@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sfumato._core.arrays import BLOCK_ROWS, Bits64, Counts, UInts, UIntType
-from sfumato._core.sorting import LARGEST_WORD, find_sorted_positions
+from sfumato._core.array_types import BLOCK_ROWS, Bits64, Counts, UInts, UIntType
+from sfumato._core.radix_sort import LARGEST_WORD, find_sorted_positions
 from sfumato.errors import InternalError, SpecError
 
 Halves = tuple[UInts, UInts]

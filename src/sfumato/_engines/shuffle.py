@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Places
-from sfumato._core.sorting import find_sorted_positions
+from sfumato._core.array_types import Places
+from sfumato._core.radix_sort import find_sorted_positions
 from sfumato._records.column_codes import CodedRows, convert_to_arrow, find_smallest_type
 
 FILE_ROWS = 1 << 24

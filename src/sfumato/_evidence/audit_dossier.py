@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes
+from sfumato._core.array_types import Codes
 from sfumato._core.cell_values import make_labels
 from sfumato._core.json_types import Json, JsonView
 from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
@@ -26,8 +26,8 @@ from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import Manifest
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.record_linkage import list_public_columns
 from sfumato._risk.attackers.release_attacks import Audit, audit
 from sfumato._risk.attackers.release_matching import find_domain_places, prepare_table

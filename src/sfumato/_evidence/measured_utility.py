@@ -11,10 +11,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes
+from sfumato._core.array_types import Codes
 from sfumato._core.json_types import Json
 from sfumato._figures import EstimateWithTruth
-from sfumato._figures.answer_intervals import AnswerRow, list_answer_rows
+from sfumato._figures.forest_plot import AnswerRow, list_answer_rows
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.parser.allowed_sql import parse

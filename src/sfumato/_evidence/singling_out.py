@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Counts, Places
+from sfumato._core.array_types import Codes, Counts, Places
 from sfumato._core.json_types import Json
 from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
 from sfumato._risk.attackers.predictive_columns import count_keys

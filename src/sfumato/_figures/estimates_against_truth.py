@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
 
-from sfumato._figures.answer_intervals import LEVEL, EstimateLike
 from sfumato._figures.axes import Area
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
+from sfumato._figures.forest_plot import LEVEL, EstimateLike
 from sfumato._figures.number_format import format_count, format_exact_percent, format_percent, format_quantity, is_known
 from sfumato._figures.scales import SignedScale, find_nice_step, keep_finite
 from sfumato._figures.svg import element, format_coordinate, make_path_data

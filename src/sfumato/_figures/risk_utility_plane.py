@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato._figures.axes import MOST_LINES, Area, Curve, select_dash_class, select_series_class
-from sfumato._figures.error_curves import LARGEST_ERROR, SMALLEST_ERROR, describe_error
+from sfumato._figures.error_by_count import LARGEST_ERROR, SMALLEST_ERROR, describe_error
 from sfumato._figures.figure import WIDTH, Column, Figure, Head, assemble_figure, limit_width
 from sfumato._figures.number_format import format_name, format_percent, format_points, is_known
 from sfumato._figures.scales import LEAST_SHARE, Scale, make_linear_scale, make_log_scale

@@ -12,9 +12,8 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Codes
+from sfumato._core.array_types import Codes
 from sfumato._parquet.column_chunk import Chunk
-from sfumato._parquet.dictionary_pages import make_dictionary_chunk, make_plain_chunk
 from sfumato._parquet.footer import (
     MAGIC,
     ChunkFields,
@@ -26,6 +25,7 @@ from sfumato._parquet.footer import (
     list_chunks,
     parse_footer,
 )
+from sfumato._parquet.page_encoding import make_dictionary_chunk, make_plain_chunk
 from sfumato._parquet.thrift_compact import (
     BINARY,
     STRUCT,

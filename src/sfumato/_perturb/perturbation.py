@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Numbers, Places, RandomBits
+from sfumato._core.array_types import BLOCK_ROWS, Codes, Counts, Numbers, Places, RandomBits
 from sfumato._core.random_draws import Draws, FeistelPermutation, FeistelPermutations, TablePermutation
 from sfumato._engines.shuffle import ORDER, Rows
 from sfumato._profile.piece_offsets import PieceCounts, PieceOffset, compute_offsets

@@ -14,8 +14,8 @@ from sfumato._core.exact_numbers import Exact, find_root_below, parse_exact
 from sfumato._core.json_types import Json
 from sfumato._core.option_fields import OptionValues
 from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, choose
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SpecError
 
 

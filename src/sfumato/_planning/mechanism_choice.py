@@ -11,9 +11,9 @@ from sfumato._core.cell_values import Value
 from sfumato._core.option_fields import OptionValues, list_flags
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
+from sfumato._request.belief_bounds import SEVERAL_ROWS_REASON, PrivacySpec
 from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import SEVERAL_ROWS_REASON, PrivacySpec
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._core.cell_values import Value, display, to_json, values_to_json
 from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import PrivacySpec
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms.error_curve import ErrorAtCount, predict_error
+from sfumato.mechanisms.error_at_count import ErrorAtCount, predict_error
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 # Questions that people ask, and how far off the answers of a plan will be, told before anything is published.

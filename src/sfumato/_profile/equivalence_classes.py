@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Counts, Places, RandomBits, WholeNumbers
+from sfumato._core.array_types import Codes, Counts, Places, RandomBits, WholeNumbers
 from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_exact_percent
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Places, RandomBits
+from sfumato._core.array_types import BLOCK_ROWS, Codes, Counts, Places, RandomBits
 
 MOST_NUMBERS = 1 << 12
 """So many combinations of codes have a table: it stays in the cache too."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Codes, Places, RandomBits, WholeNumbers
+from sfumato._core.array_types import Codes, Places, RandomBits, WholeNumbers
 from sfumato._core.digests import FileMapper
 from sfumato._core.ordered_threads import map_in_order
 from sfumato._core.random_draws import Draws

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import Counts, Numbers
+from sfumato._core.array_types import Counts, Numbers
 from sfumato._request.histogram import compute_margins
 
 

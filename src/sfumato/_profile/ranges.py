@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes
+from sfumato._core.array_types import Codes
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._request.schema import Ranges
 from sfumato.errors import SchemaError

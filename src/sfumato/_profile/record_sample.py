@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, RandomBits
+from sfumato._core.array_types import Codes, RandomBits
 from sfumato._records.column_codes import (
     RawColumn,
     SensitiveColumns,

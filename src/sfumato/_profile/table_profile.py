@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Counts, Numbers, RandomBits
+from sfumato._core.array_types import Counts, Numbers, RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine, TablePiece
 from sfumato._engines.shuffle import ORDER

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Counts, Numbers, Places
+from sfumato._core.array_types import Counts, Numbers, Places
 from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine
 from sfumato._engines.scan_cache import CachedSource

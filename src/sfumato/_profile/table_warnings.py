@@ -11,9 +11,9 @@ from sfumato._core.cell_values import format_values
 from sfumato._profile.table_profile import Profile
 from sfumato._readers.read_options import MISSING_MARKERS
 from sfumato._readers.type_inference import has_decimal_commas
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import PersonCheck
-from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._request.warnings import Notice, NoticeNumber
 

@@ -25,9 +25,9 @@ from sfumato._profile.table_warnings import warn_of_frequent_values
 from sfumato._publish.request import Request
 from sfumato._readers.open_table import open_source
 from sfumato._readers.sources import Source
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
-from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato._request.schema import MergedValues, Role, explain_missing_column
 from sfumato._request.warnings import NOTICE_CODES, Notice, NoticeNumber
 from sfumato._risk.attackers.attack_result import Attack
@@ -40,7 +40,7 @@ from sfumato._risk.attackers.predictive_columns import (
     count_disclosed_records,
 )
 from sfumato._risk.attackers.publication_gates import check_breaches, check_lifted_records, measure_breaches
-from sfumato._verify.plan_checks import check_parts, check_sub_tables
+from sfumato._verify.prepublication_checks import check_parts, check_sub_tables
 from sfumato.errors import (
     InfeasibleError,
     MissingCapabilityError,

@@ -15,7 +15,7 @@ from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, add_shared_opti
 from sfumato._planning.plan_file import RequestRecord, find_usual_guarantee
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, POINT, ReadOptions
 from sfumato._request.accepted_risks import BREACH_LIMIT, AcceptedRisks
-from sfumato._request.requirements import PrivacySpec
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.schema import Schema
 from sfumato.errors import (
     SchemaError,

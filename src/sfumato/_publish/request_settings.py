@@ -14,9 +14,9 @@ from sfumato._planning.mechanism_choice import AUTO
 from sfumato._publish.request import Request
 from sfumato._readers.read_options import POINT, UTF_8, ReadOptions
 from sfumato._request.accepted_risks import BREACH_LIMIT
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.person_rows import Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
-from sfumato._request.requirements import PrivacySpec
 from sfumato._request.schema import NullPolicy, Ranges, Schema, read_domain
 from sfumato.errors import SchemaError, SpecError
 from sfumato.mechanisms import REGISTRY

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato._core.cell_values import Value, format_value_count
-from sfumato._figures.answer_intervals import draw_forest_plot, list_answer_rows
 from sfumato._figures.figure import WIDTH, Figure
+from sfumato._figures.forest_plot import draw_forest_plot, list_answer_rows
 from sfumato._query.estimate import Estimate, Tabular
 from sfumato._query.intervals import DEFAULT_LEVEL, check_level
 from sfumato._query.notebook_html import render_answer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sfumato._query.connection import BATCH_ROWS
+from sfumato._query.duckdb_session import BATCH_ROWS
 from sfumato._readers.open_table import open_source
 from sfumato._readers.reader import AnyTable
 from sfumato._records.sql_quoting import TABLE

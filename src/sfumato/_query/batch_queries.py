@@ -9,16 +9,16 @@ from pathlib import Path
 
 from sfumato._core.small_text_files import read_csv_lines, read_small
 from sfumato._query.answer import Answer
-from sfumato._query.answering import JOINT_INTERVALS, QueryRunner, propose_method
-from sfumato._query.connection import Session
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.many_counts import count_many
 from sfumato._query.counting.simple_sql import parse_simple_count
+from sfumato._query.duckdb_session import Session
 from sfumato._query.estimate import EXACT_ASSUMPTION, EXACT_METHOD, NO_RECORDS, Estimate
 from sfumato._query.impossible_literals import AbsentValue
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.parser.answer_names import DEFAULT_COUNT
 from sfumato._query.query_limits import Clock
+from sfumato._query.query_runner import JOINT_INTERVALS, QueryRunner, propose_method
 from sfumato._query.unknown_literals import find_absent_values, list_text_columns, summarize_absent_values
 from sfumato.errors import QueryError, SfumatoError, explain_os_error
 

@@ -18,9 +18,9 @@ from sfumato._query.consistency.known_totals import TOTAL, KnownTotals, read_tot
 from sfumato._query.estimate import Estimate
 from sfumato._query.parser.column_names import is_of_answer, make_answer_column
 from sfumato._query.query_plan.computed_columns import add_columns, is_number
-from sfumato._query.query_plan.estimated_rows import EstimateRows, PlanContext
+from sfumato._query.query_plan.intermediate_rows import EstimateRows, PlanContext
 from sfumato._query.query_plan.record_selects import RecordSelect
-from sfumato._query.query_plan.select_steps import Ending
+from sfumato._query.query_plan.select_clauses import Ending
 from sfumato._readers.reader import AnyTable
 from sfumato._records.tally import Key, make_group_key
 from sfumato.errors import QueryError

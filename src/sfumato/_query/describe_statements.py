@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from sfumato._query.answer import Answer
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
 from sfumato._query.estimate import EXACT_ASSUMPTION
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree

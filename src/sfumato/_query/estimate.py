@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Floats, Mask
+from sfumato._core.array_types import Floats, Mask
 from sfumato._core.cell_values import Value
-from sfumato._figures.number_cells import NumberCell
+from sfumato._figures.estimate_format import NumberCell
 from sfumato._query.intervals import (
     DEFAULT_LEVEL,
     compute_intervals,

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sfumato._core.arrays import Counts, Floats
+from sfumato._core.array_types import Counts, Floats
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments
 

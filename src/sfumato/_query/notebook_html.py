@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sfumato._figures.answer_intervals import draw_forest_plot, make_answer_rows
 from sfumato._figures.figure import Figure
 from sfumato._figures.figure_style import NOTEBOOK_STYLE
+from sfumato._figures.forest_plot import draw_forest_plot, make_answer_rows
 from sfumato._figures.svg import element, escape_markup
-from sfumato._query.answer_table import AnswerColumn, AnswerTable
+from sfumato._query.answer_layout import AnswerColumn, AnswerTable
 from sfumato._query.intervals import DEFAULT_LEVEL
 
 if TYPE_CHECKING:  # they show themselves by what is here

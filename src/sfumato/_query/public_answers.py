@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sfumato._core.cell_values import find_field_type, format_values
 from sfumato._query.answer import Answer
-from sfumato._query.connection import LARGEST_PART, Session
+from sfumato._query.duckdb_session import LARGEST_PART, Session
 from sfumato._query.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato._query.parser import public_queries
 from sfumato._query.parser.allowed_sql import Tree

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.cell_values import Value
-from sfumato._query.answering import find_method
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.impossible_literals import explain_missing_value
+from sfumato._query.query_runner import find_method
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
 

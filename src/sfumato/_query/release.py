@@ -20,27 +20,27 @@ from sfumato._core.cell_values import Scalar, Value, split_value
 from sfumato._core.object_store import Address, File, open_for_arrow
 from sfumato._engines.engine import Engine
 from sfumato._query.answer import Answer
-from sfumato._query.answering import QueryRunner, explain_unknown_method, list_methods
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
-from sfumato._query.connection import OpenRelease, Session
 from sfumato._query.consistent_answers import CountAdjuster, make_adjuster
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.file_counts import RecordFiles
 from sfumato._query.counting.many_counts import count_many
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.describe_statements import list_askable_columns
+from sfumato._query.duckdb_session import OpenRelease, Session
 from sfumato._query.estimate import Estimate, Estimates
 from sfumato._query.notebook_html import frame_parts, render_release
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.query_limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
+from sfumato._query.query_runner import QueryRunner, explain_unknown_method, list_methods
 from sfumato._query.record_weights import compute_record_weights
 from sfumato._readers.reader import AnyTable
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
 from sfumato._release.manifest_reader import load_json
 from sfumato._release.release_folder import find_release_folder, read_folder, unpack
-from sfumato._release.store_upload import fetch, fetch_manifest
+from sfumato._release.store_transfer import fetch, fetch_manifest
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.schema import Ranges
 from sfumato._terminal_safe import escape_unprintable

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sfumato._core.cell_values import Value, display, split_value
 from sfumato._core.suggestions import MOST_COMPARED
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
 from sfumato._query.estimate import NO_RECORDS
 from sfumato._query.impossible_literals import AbsentValue
 from sfumato._query.parser import range_comparisons

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Counts, Floats, Indices, Mask, UInts
+from sfumato._core.array_types import Codes, Counts, Floats, Indices, Mask, UInts
 from sfumato._core.cell_values import Value, build_domain_array, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records.bit_sets import BitWords

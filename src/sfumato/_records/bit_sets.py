@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._core.arrays import Codes, Mask
+from sfumato._core.array_types import Codes, Mask
 
 BitWords = npt.NDArray[np.uint64]
 WORD_BITS, BYTE, WORD_BYTES = 64, 8, 8

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Amounts, Codes, Counts, Floats, Indices
+from sfumato._core.array_types import Amounts, Codes, Counts, Floats, Indices
 from sfumato._records import RecordsInMemory
-from sfumato._records.certain_bounds import CertainBounds
+from sfumato._records.certain_count_bounds import CertainBounds
 from sfumato._records.tally import Holdings, Tally
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Amounts, Codes, Counts, Floats
+from sfumato._core.array_types import Amounts, Codes, Counts, Floats
 from sfumato._core.cell_values import Value, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records import CellContents, Counter, Naming, PerturbedRecords, RecordEncoding, RecordReader, SideTable

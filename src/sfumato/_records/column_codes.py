@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Codes, Mask, UIntType
+from sfumato._core.array_types import Codes, Mask, UIntType
 from sfumato._core.cell_values import Scalar, Value, find_field_type, simplify_type, to_json
 from sfumato._core.json_types import Json
 from sfumato._parquet.parquet_writer import FileColumn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato._records import RecordEncoding
 from sfumato._records.bucket_records import BucketEncoding
-from sfumato._records.level_records import LevelSetEncoding
+from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.value_records import ValueEncoding

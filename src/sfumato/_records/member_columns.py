@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Amounts, Codes, Counts, Mask
+from sfumato._core.array_types import Amounts, Codes, Counts, Mask
 from sfumato._core.cell_values import Value, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records import Naming, RecordReader

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Amounts, Bits64, Codes, Counts, Floats
+from sfumato._core.array_types import Amounts, Bits64, Codes, Counts, Floats
 from sfumato._core.cell_values import Value, make_labels
-from sfumato._core.sorting import LARGEST_WORD
+from sfumato._core.radix_sort import LARGEST_WORD
 from sfumato._parquet.footer import count_column_values, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
 from sfumato._records import Counter, Naming, PerturbedRecords, RecordEncoding, RecordReader

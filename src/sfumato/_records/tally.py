@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Amounts, Counts, Floats, Indices
+from sfumato._core.array_types import Amounts, Counts, Floats, Indices
 from sfumato._core.cell_values import Value
 from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name
 from sfumato.errors import InternalError, QueryError

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Amounts, Codes, Counts, Floats, Indices, Mask
+from sfumato._core.array_types import Amounts, Codes, Counts, Floats, Indices, Mask
 from sfumato._core.cell_values import Scalar, Value, build_domain_array, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records import Counter, Naming, PerturbedRecords, RecordEncoding

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sfumato._core.object_store import Address
-from sfumato._release import store_upload
+from sfumato._release import store_transfer as store_upload
 from sfumato._release.staging import check_target, is_at, move_into_place
 from sfumato.errors import TargetError
 

@@ -11,7 +11,6 @@ from sfumato._records import list_record_files
 from sfumato._records.column_codes import Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
 from sfumato._release.description import Description
-from sfumato._release.file_validation import GET_AGAIN
 from sfumato._release.manifest import (
     COPY_NAMES,
     FIRST_TEMPLATE,
@@ -26,6 +25,7 @@ from sfumato._release.manifest import (
     compute_manifest_digest,
 )
 from sfumato._release.manifest_entries import read_hierarchies, read_merged, read_missing, read_published_levels
+from sfumato._release.untrusted_files import GET_AGAIN
 from sfumato._request.accepted_risks import NO_ACCEPTED_RISKS, AcceptedRisks
 from sfumato._request.person_rows import PersonCheck
 from sfumato.errors import ReleaseFormatError, SfumatoError

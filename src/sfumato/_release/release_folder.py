@@ -8,10 +8,10 @@ import struct
 import zipfile
 from pathlib import Path
 
-from sfumato._release.file_validation import check_inside, check_sizes
 from sfumato._release.manifest import KNOWN_FILES, MANIFEST, Manifest
 from sfumato._release.manifest_reader import read_manifest
-from sfumato._release.store_upload import find_files_folder
+from sfumato._release.store_transfer import find_files_folder
+from sfumato._release.untrusted_files import check_inside, check_sizes
 from sfumato.errors import ReleaseFormatError
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from sfumato._core.cell_values import format_values
 from sfumato._core.json_types import Json, JsonView
 from sfumato._figures import ErrorCurve, draw_error_by_count
-from sfumato._figures.error_curves import describe_error
+from sfumato._figures.error_by_count import describe_error
 from sfumato._figures.svg import element
-from sfumato._query.design_errors import PredictedErrors, predict_errors
 from sfumato._query.release import Release
+from sfumato._query.release_error_prediction import PredictedErrors, predict_errors
 from sfumato._release.manifest import Manifest
 from sfumato._report.html_page import (
     DEFAULT_DECIDER,

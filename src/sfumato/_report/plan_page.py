@@ -38,8 +38,8 @@ from sfumato._report.html_page import (
     render_paragraph,
     render_table,
 )
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.guarantee import Guarantee
-from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato._core.option_fields import Flag, OptionValues
-from sfumato._request.count_thresholds import CountThresholds
-from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
+from sfumato._request.decoy_count_thresholds import CountThresholds
 from sfumato.errors import SpecError
 
 REQUIREMENT_KINDS: tuple[type[PrivacySpec], ...] = (

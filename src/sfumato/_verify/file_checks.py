@@ -14,15 +14,15 @@ from sfumato._parquet.footer import has_extra_metadata, iter_page_sizes, read_fo
 from sfumato._parquet.thrift_compact import ThriftError
 from sfumato._records.column_codes import describe_type
 from sfumato._release.csv_copies import compute_copy_digest
-from sfumato._release.file_validation import GET_AGAIN, check_page
 from sfumato._release.manifest import COPY_NAMES, FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, make_copy_name
 from sfumato._release.manifest_reader import load_json, parse_manifest
 from sfumato._release.readme import make_readme
+from sfumato._release.untrusted_files import GET_AGAIN, check_page
 from sfumato._request.accepted_risks import AcceptedRisks
 from sfumato._request.person_rows import UNCHECKED_SENTENCE
+from sfumato._verify.distributions import read_reference
+from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.manifest_view import ManifestView
-from sfumato._verify.reference_distributions import read_reference
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.verification import Check, Verification
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError
 

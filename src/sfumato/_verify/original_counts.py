@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._records.sql_quoting import quote_name
 from sfumato._verify.manifest_view import ManifestView
 

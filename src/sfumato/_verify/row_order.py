@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Codes, Counts, Floats, Places
+from sfumato._core.array_types import Codes, Counts, Floats, Places
 from sfumato._records.column_codes import decode_dictionary
 from sfumato._records.sql_quoting import quote_name
 from sfumato._verify.manifest_view import ManifestView

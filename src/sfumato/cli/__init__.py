@@ -1,5 +1,5 @@
 """The command line."""
 
-from sfumato.cli.program import main, program
+from sfumato.cli.entry_point import main, program
 
 __all__ = ["main", "program"]

@@ -31,11 +31,12 @@ from sfumato._readers.reader import AnyTable
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import check_codes, check_notices
 from sfumato.cli import key_notice, render
-from sfumato.cli.audit import audit
-from sfumato.cli.commands import Command, RequestCommand, make_epilog
-from sfumato.cli.comparing import compare
-from sfumato.cli.exporting import export
-from sfumato.cli.inspection import lint, measure
+from sfumato.cli.audit_command import audit
+from sfumato.cli.command_settings import Command, RequestCommand, make_epilog
+from sfumato.cli.compare_command import compare
+from sfumato.cli.engine_options import EngineOptions
+from sfumato.cli.export_command import export
+from sfumato.cli.measure_and_lint import lint, measure
 from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
     Decimal,
@@ -54,9 +55,8 @@ from sfumato.cli.options import (
     TargetOptions,
 )
 from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, err, out, print_error, print_json, report_failure
-from sfumato.cli.pages import PlanPageOptions, QuestionPageOptions, certificate, page
-from sfumato.cli.questions import QueryOptions, answer_questions
-from sfumato.cli.where import EngineOptions
+from sfumato.cli.page_commands import PlanPageOptions, QuestionPageOptions, certificate, page
+from sfumato.cli.query_command import QueryOptions, answer_questions
 from sfumato.errors import NoticeError, SfumatoError, TargetError, explain_os_error
 
 if TYPE_CHECKING:

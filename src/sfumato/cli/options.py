@@ -29,11 +29,11 @@ from sfumato._publish.request_settings import (
 from sfumato._readers.read_options import POINT
 from sfumato._readers.reader_registry import describe_tables
 from sfumato._request.accepted_risks import BREACH_LIMIT
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS, Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
-from sfumato._request.requirements import PrivacySpec
 from sfumato._request.schema import NullPolicy, Schema
 from sfumato.cli.option_group import OptionGroup, make_command_parameter
 from sfumato.errors import SchemaError

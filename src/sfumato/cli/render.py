@@ -20,7 +20,7 @@ import sfumato
 from sfumato._core.cell_values import format_relative_error, format_value_count, format_values, make_labels
 from sfumato._core.json_types import Json
 from sfumato._core.object_store import Address
-from sfumato._figures.number_cells import align_cells
+from sfumato._figures.estimate_format import align_cells
 from sfumato._planning.predicted_error import CURVE_COUNTS
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._records.sql_quoting import format_level, quote_if_needed

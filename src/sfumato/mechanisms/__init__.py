@@ -9,9 +9,13 @@ from __future__ import annotations
 from sfumato._core.json_types import Json
 from sfumato.errors import InternalError, SpecError
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._bucketization import anatomy, buckets
-from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
-from sfumato.mechanisms._subset_selection import levels, subset
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import levels
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     BucketTable,

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._core.arrays import Codes, Counts, Floats, Indices
+from sfumato._core.array_types import Codes, Counts, Floats, Indices
 from sfumato._core.cell_values import Value
 from sfumato._core.json_types import Json
 from sfumato._records import CellContents, PerturbedRecords
 from sfumato._records.tally import Holdings
-from sfumato._request.requirements import BreachBound, PrivacySpec
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec
 from sfumato._request.schema import MergedValues
 from sfumato._request.warnings import Notice
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices, Mask
+from sfumato._core.array_types import Floats, Indices, Mask
 from sfumato._core.json_types import JsonView
 from sfumato._records.tally import Holdings, Tally
 

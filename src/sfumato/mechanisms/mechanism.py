@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from sfumato._core.arrays import Codes, UInts
+from sfumato._core.array_types import Codes, UInts
 from sfumato._core.cell_values import Value
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.random_draws import Draws
 from sfumato._records import Naming, PerturbedRecords, RecordEncoding
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
-from sfumato._request.requirements import PrivacySpec
 from sfumato.errors import MissingCapabilityError
 from sfumato.mechanisms.capabilities import (
     AttackModel,

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import BLOCK_ROWS, RandomBits
+from sfumato._core.array_types import BLOCK_ROWS, RandomBits
 from sfumato._core.random_draws import (
     KEY_BYTES,
     LARGEST_BOUND,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato._core.sorting import find_sorted_positions
+from sfumato._core.radix_sort import find_sorted_positions
 
 # Words that differ only in their lowest bits, or not at all, are what the fast way cannot tell apart.
 NEIGHBOURS = st.builds(

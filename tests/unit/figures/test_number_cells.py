@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._figures.number_cells import NumberCell, align_cells
+from sfumato._figures.estimate_format import NumberCell, align_cells
 
 
 @pytest.mark.light

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._parquet.dictionary_pages import GROUP, WIDEST, pack_codes
+from sfumato._parquet.page_encoding import GROUP, WIDEST, pack_codes
 
 WIDTHS = range(1, WIDEST + 1)
 

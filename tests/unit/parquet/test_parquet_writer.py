@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from parquet_files import VALUES, Column, codes_for, every_kind, listed_column, pages_of, values_of, write
 from sfumato._engines import shuffle
-from sfumato._parquet import dictionary_pages, parquet_writer
+from sfumato._parquet import page_encoding as dictionary_pages
+from sfumato._parquet import parquet_writer
 from sfumato._parquet.parquet_writer import CREATED_BY, Encoder, FileWriter, write_table
 from sfumato._perturb import record_writer
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from selection import examples
 from sfumato._planning.bound_for_error import bound_for_error, find_error_target
 from sfumato._planning.mechanism_choice import choose
-from sfumato._request.group_requirements import Diversity
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import Diversity
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.mechanisms.error_curve import ErrorAtCount, predict_error
+from sfumato.mechanisms.error_at_count import ErrorAtCount, predict_error
 
 COUNTS = {"flu": 8000, "asthma": 1500, "gout": 400, "lupus": 100}
 HELD = np.array([*COUNTS.values()], dtype=np.float64)

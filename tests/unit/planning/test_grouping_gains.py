@@ -12,10 +12,10 @@ import pytest
 from sfumato._core.random_draws import Draws
 from sfumato._planning.grouping_gains import GroupingGain, compute_gains
 from sfumato._planning.mechanism_choice import choose
-from sfumato._request.group_requirements import LinearCap
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec
+from sfumato._request.bucket_and_decoy_requirements import LinearCap
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._subset_selection import levels
 

@@ -22,16 +22,20 @@ from sfumato._core.option_fields import dump_options, list_flags
 from sfumato._core.random_draws import Draws
 from sfumato._planning.plan_file import FORMAT, PlanFile, RequestRecord, claim_plan_file
 from sfumato._readers.read_options import ReadOptions
-from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
+from sfumato._request.belief_bounds import BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap
 from sfumato._request.person_rows import PersonRows
-from sfumato._request.requirements import BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._request.schema import Ranges
 from sfumato.errors import ReleaseFormatError, SpecError, TargetError
 from sfumato.mechanisms import REGISTRY, UNNAMED_OPTIONS, _decoys
-from sfumato.mechanisms._bucketization import anatomy, buckets
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
+from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._bucketization.buckets import DealingMethod, Sizes
-from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
-from sfumato.mechanisms._subset_selection import levels, subset
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import levels
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 OPTIONS = {name: dict(each) for name, each in UNNAMED_OPTIONS.items()}
 REMEMBERED = RequestRecord({"prior": "1/10"}, {**OPTIONS, "subset": {"form": "list"}})

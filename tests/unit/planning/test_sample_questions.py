@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import AMONG_SHARES, FREQUENCIES, QuestionPrediction, predict_questions
-from sfumato._request.group_requirements import Diversity
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import Diversity
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 
 DRAWS = Draws.unsafe_test_key("07" * 32)
 

@@ -22,9 +22,9 @@ from sfumato._profile.table_profile import Counting, Profile, Profiler
 from sfumato._profile.table_warnings import list_warnings, warn_of_frequent_values
 from sfumato._readers.type_inference import OVERSIZED
 from sfumato._records.column_codes import CodedColumn, RawColumn
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import OneRow, PersonCheck, PersonRows, RowChoice, Surplus
-from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Ranges, Schema
 from sfumato.errors import SchemaError
 

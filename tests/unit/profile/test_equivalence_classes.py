@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import RandomBits
+from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import Draws
 from sfumato._profile import equivalence_classes, table_profile
 from sfumato._profile.equivalence_classes import (

@@ -12,7 +12,7 @@ import pytest
 from releases import BOUND
 from sfumato._publish.publication_plan import plan
 from sfumato._publish.request import Request
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
 from sfumato._request.schema import NullPolicy, Schema

@@ -17,13 +17,13 @@ from sfumato._publish.publication import Publication, publish
 from sfumato._publish.publication_plan import plan
 from sfumato._publish.request import Request
 from sfumato._release.manifest import MANIFEST, README
-from sfumato._request.group_requirements import DecoyGroups, Diversity
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity
 from sfumato._request.schema import Ranges, Schema
 from sfumato._request.warnings import Notice
 from sfumato._verify.file_checks import ACCEPTED
 from sfumato.mechanisms import _decoys
-from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
 
 BOUND = BreachBound("1/10", "1/2")
 ROWS = 400

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from selection import examples
-from sfumato._core.arrays import Counts, Floats
+from sfumato._core.array_types import Counts, Floats
 from sfumato._query.consistency import interior_point
 from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, AnswerCells
 from sfumato._query.consistency.known_totals import KnownTotals, read_totals

@@ -11,7 +11,7 @@ import pytest
 
 from releases import WAYS, published_by
 from sfumato._query.counting.count_queries import CountQuery
-from sfumato._query.design_errors import predict_errors
+from sfumato._query.release_error_prediction import predict_errors
 
 ROWS, VALUES, PARTS = 6000, 6, 20
 DESIGN_IS_SILENT = {"small-domain"}

@@ -16,10 +16,10 @@ from sfumato._core.random_draws import Draws
 from sfumato._query.estimate import Estimate, Estimates, Interval, Ratio
 from sfumato._query.intervals import DEFAULT_LEVEL, compute_score_ends
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import QueryError
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms.estimator import Moments
 from single import Single
 

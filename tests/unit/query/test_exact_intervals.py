@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato._core.arrays import Floats, Mask
+from sfumato._core.array_types import Floats, Mask
 from sfumato._query.intervals import (
     FEW_EXPECTED_HITS,
     LARGE_CHANCE,

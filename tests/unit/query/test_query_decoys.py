@@ -31,7 +31,7 @@ from sfumato._publish.request import Request
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.release import Release
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import Schema
 from sfumato.errors import QueryError
 from sfumato.mechanisms import _decoys

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from releases import people, published
-from sfumato._query import connection
+from sfumato._query import duckdb_session as connection
 from sfumato._query.answer import Answer
 from sfumato._query.parser import query_size
 from sfumato._query.release import Release

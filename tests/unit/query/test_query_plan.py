@@ -15,11 +15,11 @@ import pytest
 from releases import WAYS, Way, known_key
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
-from sfumato._query import estimation
+from sfumato._query import group_estimation as estimation
 from sfumato._query.estimate import EXACT_METHOD, Estimate
 from sfumato._query.query_plan.quantiles import fit_isotonic
 from sfumato._query.release import Release
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import QueryError
 

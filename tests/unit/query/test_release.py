@@ -28,7 +28,7 @@ from sfumato._release.manifest import MANIFEST
 from sfumato._release.release_folder import pack, unpack
 from sfumato._request.schema import Schema
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 
 @pytest.fixture(scope="module")

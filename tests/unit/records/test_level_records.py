@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from selection import examples
 from sfumato._records import Naming
-from sfumato._records.level_records import LevelSetEncoding
+from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.set_records import convert_bits_to_arrow
 from sfumato.errors import ReleaseFormatError
 

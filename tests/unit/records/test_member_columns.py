@@ -20,8 +20,8 @@ from sfumato._records.column_codes import CodedColumn, SensitiveColumns
 from sfumato._records.member_columns import MOST_COLUMNS, MemberColumnEncoding, make_member_names
 from sfumato._release.manifest import WEIGHTS
 from sfumato.errors import ReleaseFormatError, SpecError
-from sfumato.mechanisms._subset_selection import subset
-from sfumato.mechanisms._subset_selection.subset import Form
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
+from sfumato.mechanisms._subset_selection.subset_mechanism import Form
 from tampering import failed, rewrite, with_column
 
 HOSTILE = ["HIV", "hiv", "a'b", 'a"b', "x\x1b[31m", "", "; DROP TABLE release; --", "流感", "missing", "x" * 80]

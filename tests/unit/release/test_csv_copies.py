@@ -25,7 +25,7 @@ from sfumato._release.csv_copies import convert_to_texts, write_copy
 from sfumato._release.manifest import MANIFEST
 from sfumato._verify.file_checks import verify_folder
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 
 def with_csv(mechanism: str, table: Any, out: Path, **more: Any) -> Release:

@@ -25,10 +25,10 @@ from sfumato._publish.publication import Publication, publish
 from sfumato._publish.request import Request
 from sfumato._readers.read_options import ReadOptions
 from sfumato._release.manifest import MANIFEST
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._verify.against_original import verify
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 ROWS = 12
 BOUND = BreachBound("3/7", "1/2")

@@ -31,7 +31,7 @@ from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS
-from sfumato._release import file_validation as sizes
+from sfumato._release import untrusted_files as sizes
 from sfumato._release.manifest import MANIFEST, README, WEIGHTS
 from sfumato._release.release_folder import pack, unpack
 from sfumato.errors import ReleaseFormatError, SfumatoError

@@ -25,7 +25,7 @@ from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._records.column_codes import CodedColumn
 from sfumato._release.manifest import MANIFEST, README, WEIGHTS
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 
 ZSTD = b"\x28\xb5\x2f\xfd"

@@ -25,7 +25,7 @@ from sfumato._request.schema import NullPolicy
 from sfumato._verify.against_original import verify
 from sfumato._verify.file_checks import verify_folder
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from strategies import breach_bounds, domains, field_types, shares
 
 NAMES = st.text("abXY 09_é'\"{}.", min_size=1, max_size=8)

@@ -19,7 +19,7 @@ from sfumato._release.description import Description
 from sfumato._release.manifest import FORMAT, README, README_TEMPLATE
 from sfumato._terminal_safe import UNPRINTABLE, escape_unprintable
 from sfumato._verify.file_checks import FITNESS, README_TEXT, verify_folder
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from tampering import failed, failed_alone
 
 EVIL = (

@@ -26,7 +26,7 @@ from sfumato._figures.number_format import format_percent
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._report import make_audit_page
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import ReleaseFormatError, SfumatoError
 

@@ -23,7 +23,7 @@ from sfumato._query.release import Release
 from sfumato._release.description import Description
 from sfumato._report import QuestionPage, make_question_page
 from sfumato._report.question_page import page_file as page_module
-from sfumato._report.question_page.page_contents import make_bit_maps, pack_arrays
+from sfumato._report.question_page.embedded_data import make_bit_maps, pack_arrays
 from sfumato.errors import MissingCapabilityError, QueryError
 from sfumato.mechanisms import REGISTRY
 

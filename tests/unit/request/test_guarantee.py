@@ -10,10 +10,10 @@ import pytest
 from releases import WAYS
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
+from sfumato._request.belief_bounds import BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato.errors import SpecError
 from sfumato.mechanisms import REGISTRY
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sfumato._publish.request import Request
-from sfumato._request.group_requirements import DecoyGroups
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import NullPolicy, Ranges, Role, Schema, explain_missing_column, read_domain
 from sfumato.errors import SchemaError
 

@@ -28,30 +28,27 @@ from sfumato._publish.request import Request
 from sfumato._records import DATA_FILE, PerturbedRecords
 from sfumato._release.manifest import WEIGHTS
 from sfumato._release.release_folder import pack
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Ranges, Schema
 from sfumato._verify.against_original import verify
-from sfumato._verify.file_checks import ACCEPTED, FITNESS, PERSONS, README_TEXT, verify_folder
-from sfumato._verify.reference_distributions import (
-    REFERENCE_DISTRIBUTIONS,
-    find_distribution,
-    fine_grain_distribution,
-    small_domain_distribution,
-    subset_distribution,
-)
-from sfumato._verify.reference_distributions import uniform_distribution as uniform_law
-from sfumato._verify.reference_distributions.score_tests import find_largest_deviation
-from sfumato._verify.reference_distributions.sub_table_distribution import (
+from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS, find_distribution
+from sfumato._verify.distributions import fine_grain_verifier as fine_grain_distribution
+from sfumato._verify.distributions import small_domain_verifier as small_domain_distribution
+from sfumato._verify.distributions import subset_verifier as subset_distribution
+from sfumato._verify.distributions import uniform_verifier as uniform_law
+from sfumato._verify.distributions.score_tests import find_largest_deviation
+from sfumato._verify.distributions.sub_table_distribution import (
     SubTableDistribution,
     compute_lowered_belief,
     compute_raised_belief,
     compute_sub_table_posteriors,
 )
-from sfumato._verify.reference_distributions.subset_distribution import SetDistribution, compute_set_posteriors
+from sfumato._verify.distributions.subset_verifier import SetDistribution, compute_set_posteriors
+from sfumato._verify.file_checks import ACCEPTED, FITNESS, PERSONS, README_TEXT, verify_folder
 from sfumato.errors import InfeasibleError, MissingCapabilityError, ReleaseFormatError
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 from tampering import failed, failed_alone, rewrite, with_cell, with_column
 

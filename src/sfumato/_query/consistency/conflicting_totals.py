@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato._core.arrays import Counts, Floats, Mask
+from sfumato._core.array_types import Counts, Floats, Mask
 from sfumato._query.consistency.sum_constraints import CONFLICT, Family, SumConstraints, is_near
 from sfumato.errors import QueryError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Mask
+from sfumato._core.array_types import Floats, Mask
 from sfumato._core.cell_values import display
 from sfumato._query.consistency.known_totals import Key, KnownTotals
 from sfumato._query.consistency.least_squares import calibrate

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._query.consistency.least_squares import remove_rounding, solve_multipliers
 from sfumato._query.consistency.sum_constraints import TOLERANCE, SumConstraints, is_near
 from sfumato.errors import InternalError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._core.cell_values import Value, display
 from sfumato._core.small_text_files import LONGEST_VALUE, read_csv_lines
 from sfumato._query.consistency.sum_constraints import Family

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Mask
+from sfumato._core.array_types import Floats, Mask
 from sfumato._query.consistency import conflicting_totals
 from sfumato._query.consistency.sum_constraints import (
     CONFLICT,

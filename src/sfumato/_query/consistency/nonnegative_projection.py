@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._query.consistency import conflicting_totals, interior_point
 from sfumato._query.consistency.least_squares import moderate_variances, solve_multipliers
 from sfumato._query.consistency.sum_constraints import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato._core.arrays import Counts, Floats, Mask
+from sfumato._core.array_types import Counts, Floats, Mask
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:

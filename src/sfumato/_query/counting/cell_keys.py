@@ -8,9 +8,9 @@ from itertools import product
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Places
-from sfumato._query.counting.query_workload import Workload
+from sfumato._core.array_types import Codes, Places
 from sfumato._query.counting.record_blocks import Block
+from sfumato._query.counting.shared_conditions import Workload
 
 SLICE_ROWS = 1 << 16
 """So many numbers stay in the cache of a core."""

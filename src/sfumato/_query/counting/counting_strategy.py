@@ -14,10 +14,10 @@ from itertools import combinations
 
 from sfumato._query.counting.bitmap_counts import FEW_COMBINATIONS
 from sfumato._query.counting.cell_keys import compute_volume
-from sfumato._query.counting.cell_lookup import CellLookup, SharedPair
 from sfumato._query.counting.cube_counts import Cube, group_by_columns
-from sfumato._query.counting.query_workload import Workload
+from sfumato._query.counting.queried_cells import CellLookup, SharedPair
 from sfumato._query.counting.record_blocks import Block
+from sfumato._query.counting.shared_conditions import Workload
 
 LARGEST_CUBE = 1 << 20
 """The cells up to which columns are put together in a cube, symbols included."""

@@ -10,10 +10,10 @@ from itertools import product
 
 import numpy as np
 
-from sfumato._core.arrays import Counts
+from sfumato._core.array_types import Counts
 from sfumato._query.counting.cell_keys import compute_keys, compute_volume, split_rows
-from sfumato._query.counting.query_workload import Workload
 from sfumato._query.counting.record_blocks import Block
+from sfumato._query.counting.shared_conditions import Workload
 
 
 class Cube:

@@ -17,14 +17,14 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Counts
+from sfumato._core.array_types import Counts
 from sfumato._core.object_store import File
 from sfumato._engines.engine import Engine
 from sfumato._query.counting import bitmap_counts
 from sfumato._query.counting.counting_strategy import CellCounter, CountingStrategy, choose_strategy
 from sfumato._query.counting.cube_counts import Cube
-from sfumato._query.counting.query_workload import Workload
 from sfumato._query.counting.record_blocks import BLOCK_ROWS, Block, BlockMaker, count_rows, read_batches
+from sfumato._query.counting.shared_conditions import Workload
 from sfumato._records import RecordReader
 
 Result = TypeVar("Result")

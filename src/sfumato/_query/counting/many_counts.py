@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Counts, Places
-from sfumato._query.answering import find_method
+from sfumato._core.array_types import Codes, Counts, Places
 from sfumato._query.counting import bitmap_counts
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.file_counts import FileCounter, RecordFiles, SymbolCounter
-from sfumato._query.counting.query_workload import Workload, build_workload
 from sfumato._query.counting.record_blocks import Block, read_record_schema
+from sfumato._query.counting.shared_conditions import Workload, build_workload
 from sfumato._query.estimate import Estimates
+from sfumato._query.query_runner import find_method
 from sfumato._records import RecordReader
 from sfumato._records.bit_sets import BitWords
 from sfumato._release.manifest import Manifest

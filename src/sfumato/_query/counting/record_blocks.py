@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Codes, Mask
+from sfumato._core.array_types import Codes, Mask
 from sfumato._core.cell_values import Scalar, simplify_type
 from sfumato._core.object_store import Address, File, open_for_arrow
 from sfumato._query.counting.count_queries import Range
-from sfumato._query.counting.query_workload import QueriedColumn, Workload, convert_moment
+from sfumato._query.counting.shared_conditions import QueriedColumn, Workload, convert_moment
 from sfumato._records import RecordReader
 from sfumato._records.column_codes import encode_values
-from sfumato._release.file_validation import check_table
 from sfumato._release.manifest import Manifest
+from sfumato._release.untrusted_files import check_table
 from sfumato.errors import QueryError, ReleaseFormatError
 
 BLOCK_ROWS = 1 << 20

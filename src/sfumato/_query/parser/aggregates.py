@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
+from sfumato._query.formula_estimation import Arithmetic, Formula, Sum
 from sfumato._query.parser import allowed_sql, public_queries, range_comparisons
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import ColumnNames
 from sfumato._query.parser.conditions import Condition, split_conditions
-from sfumato._query.parser.formulas import Arithmetic, Formula, Sum
-from sfumato._query.parser.spread_formulas import is_spread, make_spread_formula
+from sfumato._query.parser.variance_functions import is_spread, make_spread_formula
 from sfumato._query.unknown_literals import check_literals
 from sfumato.errors import QueryError
 

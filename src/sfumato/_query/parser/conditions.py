@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sfumato._core.arrays import Counts, Floats, Mask
+from sfumato._core.array_types import Counts, Floats, Mask
 from sfumato._core.cell_values import format_values
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import ColumnNames

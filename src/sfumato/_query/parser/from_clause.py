@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import ColumnNames

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._records.tally import COUNT, Tally, WeightTallies
 from sfumato.mechanisms.estimator import SumPiece
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from sfumato._query import unknown_literals
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
 from sfumato._query.parser import allowed_sql, range_comparisons
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import ColumnNames

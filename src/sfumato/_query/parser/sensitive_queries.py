@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
+from sfumato._query.formula_estimation import Formula
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.aggregates import Aggregates, Total
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import ColumnNames
 from sfumato._query.parser.conditions import Condition, split_conditions
-from sfumato._query.parser.formulas import Formula
 from sfumato._query.parser.from_clause import FromClause, read_from_clause
 from sfumato._query.unknown_literals import check_literals
 from sfumato._records.sql_quoting import quote_if_needed

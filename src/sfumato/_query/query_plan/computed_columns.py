@@ -14,12 +14,12 @@ from sqlglot import exp
 
 from sfumato._core.cell_values import find_field_type
 from sfumato._query import scalar_functions
+from sfumato._query.formula_estimation import Arithmetic, Formula, FunctionCall, Number
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.aggregates import SIGNS
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import is_of_answer, make_answer_column
-from sfumato._query.parser.formulas import Arithmetic, Formula, FunctionCall, Number
-from sfumato._query.query_plan.estimated_rows import LINE, EstimateRows, PlanContext, name_formula_column
+from sfumato._query.query_plan.intermediate_rows import LINE, EstimateRows, PlanContext, name_formula_column
 from sfumato._query.scalar_functions import Function, Identity
 from sfumato._records.sql_quoting import quote_name
 from sfumato.errors import QueryError

@@ -11,12 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._query.estimate import Estimate
-from sfumato._query.estimation import UPPER_BOUND, Factors, GroupCell, GroupEstimator
-from sfumato._query.parser.aggregates import Total
-from sfumato._query.parser.conditions import Condition
-from sfumato._query.parser.formulas import (
+from sfumato._query.formula_estimation import (
     Affine,
     Formula,
     Gradient,
@@ -26,6 +23,9 @@ from sfumato._query.parser.formulas import (
     evaluate_formula,
     list_sums,
 )
+from sfumato._query.group_estimation import UPPER_BOUND, Factors, GroupCell, GroupEstimator
+from sfumato._query.parser.aggregates import Total
+from sfumato._query.parser.conditions import Condition
 from sfumato._records.tally import Key
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments

@@ -15,16 +15,16 @@ from itertools import accumulate
 import numpy as np
 from sqlglot import exp
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._core.cell_values import Value
-from sfumato._query.connection import Session
+from sfumato._query.duckdb_session import Session
 from sfumato._query.estimate import Crossing, Estimate
-from sfumato._query.estimation import GroupCell, GroupEstimator
+from sfumato._query.formula_estimation import Sum
+from sfumato._query.group_estimation import GroupCell, GroupEstimator
 from sfumato._query.parser import allowed_sql
 from sfumato._query.parser.aggregates import Total
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.conditions import Condition
-from sfumato._query.parser.formulas import Sum
 from sfumato._query.parser.sensitive_queries import Group, Question
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Method, Moments

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato._core.arrays import Mask
+from sfumato._core.array_types import Mask
 from sfumato._core.cell_values import find_field_type
-from sfumato._query.connection import Session
 from sfumato._query.consistent_answers import NOT_ADJUSTED, CountAdjuster
+from sfumato._query.duckdb_session import Session
+from sfumato._query.formula_estimation import Number
 from sfumato._query.parser import allowed_sql, public_queries
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import make_answer_column
-from sfumato._query.parser.formulas import Number
 from sfumato._query.parser.from_clause import is_filter_only
 from sfumato._query.parser.query_size import SizeBudget
 from sfumato._query.parser.sensitive_queries import SelectReader
-from sfumato._query.query_plan.estimated_rows import (
+from sfumato._query.query_plan.intermediate_rows import (
     LINE,
     SCALAR,
     EstimateRows,
@@ -28,9 +28,9 @@ from sfumato._query.query_plan.estimated_rows import (
     name_formula_column,
 )
 from sfumato._query.query_plan.name_scope import Scope, replace_named_windows
+from sfumato._query.query_plan.outer_selects import Clauses, RowSelect, replace_ordered_tree, replace_output_number
 from sfumato._query.query_plan.record_selects import RecordSelect
-from sfumato._query.query_plan.row_selects import Clauses, RowSelect, replace_ordered_tree, replace_output_number
-from sfumato._query.query_plan.select_steps import Ending, add_constant, find_aggregates, finish_select, group_rows
+from sfumato._query.query_plan.select_clauses import Ending, add_constant, find_aggregates, finish_select, group_rows
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato.errors import QueryError
 

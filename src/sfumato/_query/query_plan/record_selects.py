@@ -9,20 +9,20 @@ from itertools import combinations, product
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato._core.arrays import Mask
-from sfumato._query.connection import Session
-from sfumato._query.estimation import GroupCell, GroupEstimator
+from sfumato._core.array_types import Mask
+from sfumato._query.duckdb_session import Session
+from sfumato._query.formula_estimation import Formula, Number, Sum, add_formulas, substitute_sums
+from sfumato._query.group_estimation import GroupCell, GroupEstimator
 from sfumato._query.parser import allowed_sql, range_comparisons
 from sfumato._query.parser.aggregates import Total
 from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import is_of_answer, make_answer_column
 from sfumato._query.parser.conditions import Condition, split_conditions
-from sfumato._query.parser.formulas import Formula, Number, Sum, add_formulas, substitute_sums
 from sfumato._query.parser.query_size import check_sets
 from sfumato._query.parser.sensitive_queries import Group, Question, SelectReader
-from sfumato._query.query_plan.estimated_rows import LINE, EstimateRows, PlanContext
+from sfumato._query.query_plan.intermediate_rows import LINE, EstimateRows, PlanContext
 from sfumato._query.query_plan.quantiles import Distribution, QuantileRequest, is_quantile, parse_quantile
-from sfumato._query.query_plan.select_steps import find_aggregates
+from sfumato._query.query_plan.select_clauses import find_aggregates
 from sfumato._records.sql_quoting import quote_if_needed
 from sfumato.errors import QueryError
 

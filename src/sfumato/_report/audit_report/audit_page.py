@@ -18,7 +18,7 @@ from sfumato._report.audit_report.risk_sections import (
     render_linkability,
     render_singling_out,
 )
-from sfumato._report.audit_report.shared_sections import STATED_CAPTION
+from sfumato._report.audit_report.section_phrases import STATED_CAPTION
 from sfumato._report.audit_report.summary_section import render_summary
 from sfumato._report.audit_report.utility_section import render_utility
 from sfumato._report.certificate import UNCHECKED, format_digest, list_column_roles, list_design_facts, list_uncovered

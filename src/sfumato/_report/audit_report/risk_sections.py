@@ -20,7 +20,7 @@ from sfumato._figures import (
     draw_uniqueness,
 )
 from sfumato._figures.number_format import NOT_AVAILABLE, format_count, format_exact_percent, format_percent
-from sfumato._report.audit_report.shared_sections import ARROW, describe_odds, render_statement
+from sfumato._report.audit_report.section_phrases import ARROW, describe_odds, render_statement
 from sfumato._report.html_page import NOTHING, render_facts, render_figure, render_paragraph, render_table, shorten_name
 from sfumato._request.guarantee import Guarantee
 from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack

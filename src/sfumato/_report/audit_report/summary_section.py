@@ -11,7 +11,7 @@ from sfumato._evidence.stated_context import NOT_STATED
 from sfumato._figures.number_format import NOT_AVAILABLE, format_exact_percent, format_percent
 from sfumato._figures.svg import element
 from sfumato._report.audit_report.risk_sections import explain_uncovered
-from sfumato._report.audit_report.shared_sections import ARROW, describe_odds
+from sfumato._report.audit_report.section_phrases import ARROW, describe_odds
 from sfumato._report.certificate import list_uncovered
 from sfumato._report.html_page import (
     DEFAULT_DECIDER,

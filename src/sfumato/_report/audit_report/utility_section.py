@@ -12,8 +12,8 @@ from sfumato._figures import draw_against_truth, draw_error_by_count, draw_fores
 from sfumato._figures.estimates_against_truth import split_by_size
 from sfumato._figures.number_format import format_exact_percent, format_quantity
 from sfumato._figures.svg import element
-from sfumato._query.design_errors import predict_errors
-from sfumato._report.audit_report.shared_sections import render_statement
+from sfumato._query.release_error_prediction import predict_errors
+from sfumato._report.audit_report.section_phrases import render_statement
 from sfumato._report.certificate import CURVE_PREFIX, make_error_curves
 from sfumato._report.html_page import NOTHING, render_figure, render_paragraph, render_table, render_text, shorten_name
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato._core.arrays import Array
+from sfumato._core.array_types import Array
 from sfumato._core.json_types import Json, JsonView
 from sfumato._figures.svg import element, escape_markup
 from sfumato._query.intervals import compute_quantile
@@ -26,7 +26,7 @@ from sfumato._report.html_page import (
     shorten_text,
     write_stylesheet,
 )
-from sfumato._report.question_page.page_contents import (
+from sfumato._report.question_page.embedded_data import (
     PageContents,
     Progress,
     count_column_pairs,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats
+from sfumato._core.array_types import Codes, Floats
 from sfumato._core.json_types import Json
 from sfumato._figures.attack_success import describe_known_columns
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Mask, Places
+from sfumato._core.array_types import Codes, Floats, Mask, Places
 from sfumato._core.cell_values import Value
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.small_text_files import match_to_domain, read_value_entries

@@ -12,12 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Places
+from sfumato._core.array_types import Codes, Floats, Places
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._records.column_codes import SensitiveColumns
-from sfumato._risk.attackers.group_posteriors import condition_on_groups
+from sfumato._risk.attackers.assignment_posteriors import condition_on_groups
 from sfumato._risk.attackers.planned_exposure import SMALLEST, Target, compute_value_likelihoods, draw_published_values
 from sfumato.errors import SpecError
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Places
+from sfumato._core.array_types import Codes, Floats, Places
 
 WEIGHTS = np.geomspace(0.1, 10_000, 16)
 """As how many further records the shares of the table may count."""

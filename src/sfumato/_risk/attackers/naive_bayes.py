@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Places
+from sfumato._core.array_types import Floats, Places
 from sfumato._records.tally import Holdings
 
 BALANCINGS = 10

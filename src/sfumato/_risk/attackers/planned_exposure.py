@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Mask, Numbers, Places
+from sfumato._core.array_types import Codes, Floats, Mask, Numbers, Places
 from sfumato._core.cell_values import Value
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import ChosenMechanism
@@ -20,8 +20,8 @@ from sfumato._profile.equivalence_classes import hash_numbers
 from sfumato._profile.record_sample import Sample
 from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import SensitiveColumns
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.histogram import compute_margins
-from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import Attack, BeliefSum
 from sfumato._risk.attackers.attacker_knowledge import ColumnEvidence, Knowledge, compute_smoothed_shares
 from sfumato._risk.attackers.predictive_columns import (

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Codes, Places
+from sfumato._core.array_types import Codes, Places
 from sfumato._core.cell_values import simplify_type
 from sfumato._core.json_types import Json
 from sfumato._profile.equivalence_classes import CLASS_SIZES, ClassSizeShares, compute_class_size_shares

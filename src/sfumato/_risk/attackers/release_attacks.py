@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Floats, Places
+from sfumato._core.array_types import Codes, Floats, Places
 from sfumato._core.json_types import Json
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import ROUNDING, Attack, BeliefSummary
 from sfumato._risk.attackers.attack_scenarios import (
     KNOWN_SHARE,

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato._core.arrays import Codes, Floats, Mask, Places
+from sfumato._core.array_types import Codes, Floats, Mask, Places
 from sfumato._core.cell_values import Value, split_value
+from sfumato._core.radix_sort import find_sorted_positions
 from sfumato._core.random_draws import Draws
-from sfumato._core.sorting import find_sorted_positions
 from sfumato._perturb.perturbation import draw_order_keys
 from sfumato._planning.plan_file import PlanFile
 from sfumato._profile.record_sample import MOST_RECORDS
@@ -31,8 +31,8 @@ from sfumato._records import Naming
 from sfumato._records.column_codes import decode_dictionary, encode_values
 from sfumato._records.tally import Holdings
 from sfumato._release.manifest import Manifest
+from sfumato._request.belief_bounds import PrivacySpec
 from sfumato._request.hierarchy import Hierarchy
-from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_setup import AttackSetup, make_draws, select_attacked_rows
 from sfumato._risk.attackers.planned_exposure import LEAST_RECORDS, Target
 from sfumato._risk.attackers.record_linkage import encode_shared_values, list_public_columns, number_combinations

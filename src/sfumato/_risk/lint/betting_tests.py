@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Counts, Floats
+from sfumato._core.array_types import Codes, Counts, Floats
 
 FALSE_ALARMS = 1e-6
 """The chance that a table whose rows stand in a random order has a finding about its order, at most."""

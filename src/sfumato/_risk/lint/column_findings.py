@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._profile.column_checks import explain_uniqueness
 from sfumato._profile.role_guessing import MANY_NUMBERS, NAME_COLUMNS, PERSON
 from sfumato._profile.table_profile import ColumnProfile
-from sfumato._risk.coded_table import CodedValues
+from sfumato._risk.inspected_table import CodedValues
 from sfumato._risk.lint.findings import Finding
 
 INDEX_NAME = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__|level_\d+|")

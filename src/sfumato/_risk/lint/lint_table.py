@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Codes, Places
+from sfumato._core.array_types import Codes, Places
 from sfumato._core.object_store import Address
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
@@ -22,7 +22,13 @@ from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
 from sfumato._release.manifest import WEIGHTS, Manifest
-from sfumato._risk.coded_table import ARCHIVE, CodedValues, can_be_coded, open_containing_release, read_coded_columns
+from sfumato._risk.inspected_table import (
+    ARCHIVE,
+    CodedValues,
+    can_be_coded,
+    open_containing_release,
+    read_coded_columns,
+)
 from sfumato._risk.lint.betting_tests import (
     BLOCK_ROWS,
     FALSE_ALARMS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato._core.cell_values import Value, find_field_type, to_json
 from sfumato._core.json_types import Json
 from sfumato._engines.engine import Progress
@@ -19,7 +19,7 @@ from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
 from sfumato._readers.reader import AnyTable
-from sfumato._risk.coded_table import CodedValues, can_be_coded, open_containing_release, read_coded_columns
+from sfumato._risk.inspected_table import CodedValues, can_be_coded, open_containing_release, read_coded_columns
 from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
 from sfumato.errors import SchemaError
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Counts, Floats
-from sfumato._risk.coded_table import CodedValues
+from sfumato._core.array_types import Codes, Counts, Floats
+from sfumato._risk.inspected_table import CodedValues
 
 MOST_NUMBERS = 1 << 62
 

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Counts, Floats, Indices, UInts
+from sfumato._core.array_types import Codes, Counts, Floats, Indices, UInts
 from sfumato._core.cell_values import (
     Value,
     display,
@@ -36,8 +36,8 @@ from sfumato._core.random_draws import Draws
 from sfumato._records import Naming, PerturbedRecords
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import ValueEncoding
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.decoy_count_errors import compute_error_probability, find_accurate_count, find_chebyshev_count
-from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.warnings import Notice, NoticeNumber

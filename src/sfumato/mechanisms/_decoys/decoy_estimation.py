@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato._core.arrays import Counts, Floats, Indices, Mask
+from sfumato._core.array_types import Counts, Floats, Indices, Mask
 from sfumato._records.tally import Holdings, Tally
 from sfumato._request.histogram import compute_margins
 from sfumato.errors import InternalError, QueryError

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices, Mask
+from sfumato._core.array_types import Floats, Indices, Mask
 from sfumato._core.cell_values import Value, choose_example_value, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records import Naming

@@ -10,7 +10,7 @@ from fractions import Fraction
 from sfumato._core.cell_values import Value
 from sfumato._core.exact_numbers import Exact, parse_exact
 from sfumato._core.option_fields import option
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import MergedValues
 from sfumato.errors import SpecError
 from sfumato.mechanisms._decoys.leak_matrix import GroupCreation

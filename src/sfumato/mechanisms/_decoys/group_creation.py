@@ -23,9 +23,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.array_types import Codes, Floats, Indices, UInts
 from sfumato._core.random_draws import Stream
-from sfumato.mechanisms._bucketization.run_lengths import Runs
+from sfumato._core.run_lookup import Runs
 
 # Decoy groups in compressed form: runs of groups that hold the same values.
 #

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Mask
+from sfumato._core.array_types import Floats, Mask
 from sfumato.mechanisms._decoys.leak_matrix import DecoyDistribution
 
 MOST_AMPLIFIED = 64

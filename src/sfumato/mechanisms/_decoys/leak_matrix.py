@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices, Mask
+from sfumato._core.array_types import Floats, Indices, Mask
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
 from sfumato.mechanisms._decoys.group_creation import (

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato._core.arrays import Counts, Floats, Indices
+from sfumato._core.array_types import Counts, Floats, Indices
 from sfumato._records.tally import Tally
 from sfumato.mechanisms._decoys.decoy_estimation import DecoyDesign, count_published_values, find_axes
 from sfumato.mechanisms._randomized_response.estimators import make_moments_without_error

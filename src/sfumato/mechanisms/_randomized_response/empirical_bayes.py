@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices
+from sfumato._core.array_types import Floats, Indices
 from sfumato._records.tally import Tally
 from sfumato.errors import InternalError
 from sfumato.mechanisms.estimator import Method, Moments

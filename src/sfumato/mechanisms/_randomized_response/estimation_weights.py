@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices
+from sfumato._core.array_types import Floats, Indices
 from sfumato._records.tally import Holdings, Tally
 from sfumato.mechanisms._randomized_response.inverse_estimation import compute_unbiased_weights
-from sfumato.mechanisms._randomized_response.operators import Operator
+from sfumato.mechanisms._randomized_response.perturbation_operators import Operator
 from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, SumPiece, Weights
 
 DesignT = TypeVar("DesignT")

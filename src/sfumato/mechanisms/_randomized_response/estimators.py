@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices
+from sfumato._core.array_types import Floats, Indices
 from sfumato._records.tally import Holdings, Tally
 from sfumato.mechanisms._randomized_response.estimation_weights import OperatorWeights, make_weighted_method
 from sfumato.mechanisms._randomized_response.inverse_estimation import (
@@ -21,7 +21,7 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import (
     estimate_least_squares,
     estimate_shares,
 )
-from sfumato.mechanisms._randomized_response.operators import Operator
+from sfumato.mechanisms._randomized_response.perturbation_operators import Operator
 from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments
 
 DEFAULT = "closed"

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from sfumato._core.cell_values import to_json
 from sfumato._core.json_types import Json, JsonView
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError
 
 BOUND_RISK = 0.05

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato._core.arrays import Amounts, Array, Codes, Floats, Indices
+from sfumato._core.array_types import Amounts, Array, Codes, Floats, Indices
 from sfumato._records.tally import Tally
 from sfumato.errors import QueryError
-from sfumato.mechanisms._randomized_response.operators import Operator
+from sfumato.mechanisms._randomized_response.perturbation_operators import Operator
 from sfumato.mechanisms.estimator import Moments
 
 LARGEST_SYSTEM = 5000

@@ -11,8 +11,8 @@ from sfumato._core.cell_values import Value, display, format_values
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._core.option_fields import option
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato._request.warnings import Notice
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.mechanisms._randomized_response.guarantee_sentences import format_factor

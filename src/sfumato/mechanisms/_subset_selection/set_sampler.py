@@ -16,12 +16,12 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato._core.arrays import Bits64, Bytes, Codes, Indices, Mask, UInts
+from sfumato._core.array_types import Bits64, Bytes, Codes, Indices, Mask, UInts
+from sfumato._core.radix_sort import LARGEST_WORD
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
-from sfumato._core.sorting import LARGEST_WORD
-from sfumato._request.requirements import BreachBound
+from sfumato._core.run_lookup import Runs
+from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.mechanisms._bucketization.run_lengths import Runs
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights
 
 # Sets by their number: all sets of some sizes that few values have, each numbered once, and found from its number.

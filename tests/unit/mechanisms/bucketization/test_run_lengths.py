@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms._bucketization import run_lengths as runs
-from sfumato.mechanisms._bucketization.run_lengths import Runs
+from sfumato._core import run_lookup as runs
+from sfumato._core.run_lookup import Runs
 
 lengths = st.lists(st.integers(0, 40), min_size=1, max_size=60).filter(any)
 

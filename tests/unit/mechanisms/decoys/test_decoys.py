@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato._perturb.perturbation import Slots
 from sfumato._records import PerturbedRecords
-from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms import _decoys

@@ -21,11 +21,11 @@ from sfumato._query.estimate import Estimate
 from sfumato._query.intervals import compute_intervals, compute_standard_errors
 from sfumato._query.release import Release
 from sfumato._records.tally import Tally
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import InternalError, QueryError
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms._randomized_response.empirical_bayes import shrink_counts
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 
 Floats = npt.NDArray[np.float64]

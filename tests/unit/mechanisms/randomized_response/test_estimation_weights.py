@@ -21,8 +21,8 @@ from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import ValueEncoding
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._randomized_response.estimation_weights import OperatorWeights, SetWeights, Weighing
 from sfumato.mechanisms._randomized_response.fine_grain import Design as FineGrainDesign

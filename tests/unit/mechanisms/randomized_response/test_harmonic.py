@@ -14,11 +14,12 @@ from scipy.optimize import linprog
 
 from selection import examples
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, Tolerance
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
-from sfumato._verify.reference_distributions import harmonic_distribution as law
+from sfumato._verify.distributions import harmonic_verifier as law
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.mechanisms._randomized_response import harmonic, uniform
+from sfumato.mechanisms._randomized_response import harmonic_mechanism as harmonic
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from sfumato.mechanisms._randomized_response.fine_grain import Direction
 from strategies import breach_bounds, fine_breach_bounds
 

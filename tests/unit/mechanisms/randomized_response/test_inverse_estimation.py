@@ -26,7 +26,7 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import (
     estimate_least_squares,
     estimate_shares,
 )
-from sfumato.mechanisms._randomized_response.operators import Cell, Operator
+from sfumato.mechanisms._randomized_response.perturbation_operators import Cell, Operator
 from single import Single, check_lines, singles
 
 Floats = npt.NDArray[np.float64]

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import RandomBits
+from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
-from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
 from single import Single, counted
 from strategies import batch_splits, breach_bounds, domains, field_types, fine_breach_bounds, histograms
 

@@ -19,12 +19,13 @@ from sfumato._records import PerturbedRecords
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
-from sfumato.mechanisms._subset_selection import set_sampler, subset
+from sfumato.mechanisms._subset_selection import set_sampler
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms._subset_selection.set_sampler import number_sets
-from sfumato.mechanisms._subset_selection.subset import Form, Options
+from sfumato.mechanisms._subset_selection.subset_mechanism import Form, Options
 from single import Single, counted
 from strategies import batch_splits, breach_bounds, fine_breach_bounds, histograms
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms._bucketization import run_lengths
+from sfumato._core import run_lookup as run_lengths
 from sfumato.mechanisms._subset_selection import set_sampler
 from sfumato.mechanisms._subset_selection.set_sampler import MOST_VALUES, TABLE_VALUES, number_sets
 

@@ -27,12 +27,12 @@ from releases import SENSITIVE, WAYS, people, published, published_by
 from selection import examples
 from sfumato._core.cell_values import Value
 from sfumato._query.counting import bitmap_counts, cell_keys, counting_strategy, record_blocks
-from sfumato._query.counting.cell_lookup import CellLookup, SharedPair
 from sfumato._query.counting.count_queries import CountQuery, Range
 from sfumato._query.counting.cube_counts import Cube
 from sfumato._query.counting.file_counts import SymbolCounter
 from sfumato._query.counting.many_counts import _group_by_wheres, count_many
-from sfumato._query.counting.query_workload import COLUMN_SHIFT, Atom, QueriedColumn, Workload
+from sfumato._query.counting.queried_cells import CellLookup, SharedPair
+from sfumato._query.counting.shared_conditions import COLUMN_SHIFT, Atom, QueriedColumn, Workload
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.estimate import Estimate
 from sfumato._query.intervals import FEW_EXPECTED_HITS

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from hospitals import ROWS, Published
-from sfumato._query.connection import open_connection
+from sfumato._query.duckdb_session import open_connection
 from sfumato._query.query_limits import Limits
 from sfumato._records import DATA_FILE
 from sfumato._release.manifest import WEIGHTS

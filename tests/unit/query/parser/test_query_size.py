@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from releases import people, published
-from sfumato._query.connection import Session
-from sfumato._query.parser import allowed_sql, formulas, query_size
+from sfumato._query import formula_estimation as formulas
+from sfumato._query.duckdb_session import Session
+from sfumato._query.parser import allowed_sql, query_size
 from sfumato._query.query_plan import record_selects
 from sfumato._query.release import Release
 from sfumato.errors import QueryError

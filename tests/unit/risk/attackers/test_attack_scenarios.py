@@ -15,10 +15,10 @@ import pytest
 
 from enumeration import replaced_by
 from releases import WAYS
-from sfumato._core.arrays import Codes
+from sfumato._core.array_types import Codes
 from sfumato._core.random_draws import Draws
 from sfumato._figures.attack_success import AttackSuccess
-from sfumato._figures.known_others import KnownOthersCurve
+from sfumato._figures.success_by_known_others import KnownOthersCurve
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
@@ -26,9 +26,9 @@ from sfumato._publish.publication_plan import attack_plan
 from sfumato._publish.request import Request
 from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import CodedColumn, SensitiveColumns
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers import attack_scenarios as module
 from sfumato._risk.attackers.attack_scenarios import (

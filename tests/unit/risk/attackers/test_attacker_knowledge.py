@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._core.arrays import Codes, Floats
+from sfumato._core.array_types import Codes, Floats
 from sfumato._risk.attackers import attacker_knowledge
 from sfumato._risk.attackers.attacker_knowledge import (
     TEMPERS,

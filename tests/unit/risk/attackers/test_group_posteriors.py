@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._risk.attackers import group_posteriors as module
-from sfumato._risk.attackers.group_posteriors import balance_weights, compute_assignment_chances, condition_on_groups
+from sfumato._risk.attackers import assignment_posteriors as module
+from sfumato._risk.attackers.assignment_posteriors import (
+    balance_weights,
+    compute_assignment_chances,
+    condition_on_groups,
+)
 
 SIZE = 4
 PEOPLE = st.lists(

@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._core.arrays import Codes, Floats
+from sfumato._core.array_types import Codes, Floats
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import CodedColumn, SensitiveColumns
-from sfumato._request.group_requirements import DecoyGroups, Diversity, ShareCap
+from sfumato._request.belief_bounds import BreachBound, PrivacySpec, Tolerance
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, ShareCap
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, PrivacySpec, Tolerance
 from sfumato._risk.attackers import planned_exposure
 from sfumato._risk.attackers.attack_result import BeliefSum
 from sfumato._risk.attackers.attacker_knowledge import WEIGHTS
@@ -42,8 +42,9 @@ from sfumato._risk.attackers.planned_exposure import (
 from sfumato._risk.attackers.predictive_columns import ColumnPrediction
 from sfumato.mechanisms import _decoys
 from sfumato.mechanisms._bucketization import buckets
-from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
-from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._randomized_response import uniform_mechanism as uniform
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 
 DRAWS = Draws.unsafe_test_key("5c" * 32)
 VALUES = ("a", "b", "c", "d")

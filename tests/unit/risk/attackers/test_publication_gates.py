@@ -12,9 +12,9 @@ from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._risk.attackers import planned_exposure
 from sfumato._risk.attackers.attack_result import Attack, BeliefSummary
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, ONE_COLUMN

@@ -14,8 +14,8 @@ from releases import SENSITIVE, WAYS, accepting
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.release import Release
-from sfumato._request.group_requirements import DecoyGroups
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import Schema
 from sfumato._risk.attackers import release_matching
 from sfumato._risk.attackers.attack_scenarios import attack_with_frequencies

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.array_types import Codes, Floats, Indices, UInts
 from sfumato._core.cell_values import (
     Value,
     display,
@@ -37,10 +37,10 @@ from sfumato._core.random_draws import Draws, Permutation
 from sfumato._records import CellContents, PerturbedRecords
 from sfumato._records.bucket_records import BucketEncoding
 from sfumato._records.tally import Holdings
-from sfumato._request.group_requirements import ShareCap
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._request.bucket_and_decoy_requirements import ShareCap
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms._bucketization.buckets import bucket_estimation
@@ -64,7 +64,7 @@ from sfumato.mechanisms.capabilities import (
     ReleaseErrorPrediction,
     ValueColumn,
 )
-from sfumato.mechanisms.error_curve import ErrorAtCount
+from sfumato.mechanisms.error_at_count import ErrorAtCount
 from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT
 
 NAME = "buckets"

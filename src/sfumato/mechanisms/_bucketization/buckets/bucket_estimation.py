@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._core.arrays import Amounts, Counts, Floats, Indices, Mask
+from sfumato._core.array_types import Amounts, Counts, Floats, Indices, Mask
 from sfumato._records.tally import CONDITION_BATCH, Holdings, Tally, compute_certain_bounds
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.shrinkage import SMALLEST, Smoothing

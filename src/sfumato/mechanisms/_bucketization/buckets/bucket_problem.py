@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato._core.cell_values import format_value_count
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, compute_floors, compute_least_size
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers, compute_floors, compute_least_size
 
 # How far to go along a row of settings until every condition holds: all of them are linear in the step.
 

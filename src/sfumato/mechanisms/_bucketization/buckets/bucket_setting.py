@@ -21,8 +21,8 @@ import numpy as np
 
 from sfumato.errors import InternalError
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.max_flow import Flow, find_largest_flow
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices
+from sfumato._core.array_types import Floats, Indices
 from sfumato.mechanisms._bucketization.buckets.bucket_estimation import SINGULAR, compute_growth, invert
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.record_assignment import Dealing
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.shrinkage import Smoothing
-from sfumato.mechanisms.error_curve import ErrorAtCount, predict_error
+from sfumato.mechanisms.error_at_count import ErrorAtCount, predict_error
 
 SELECTIVITIES = (0.001, 0.01)
 """The parts of all records that the counts find by which buckets are compared."""

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
-from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, Reals
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
+from sfumato.mechanisms._bucketization.buckets.cutting_planes import Cuts, Reals
 from sfumato.mechanisms._bucketization.buckets.relaxation import Point, compute_bucket_losses
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 # The best whole numbers of buckets near a corner of the relaxation, listed in order of loss.
 #

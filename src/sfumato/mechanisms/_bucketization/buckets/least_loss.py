@@ -27,7 +27,8 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
     pose,
 )
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, fill, make_setting
-from sfumato.mechanisms._bucketization.buckets.capacity_cuts import Cuts, make_cut
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
+from sfumato.mechanisms._bucketization.buckets.cutting_planes import Cuts, make_cut
 from sfumato.mechanisms._bucketization.buckets.group_walk import (
     Corner,
     build_walks,
@@ -45,7 +46,6 @@ from sfumato.mechanisms._bucketization.buckets.relaxation import (
     silence_output,
     solve,
 )
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 # Branch and bound over numbers of buckets, where the corner search does not apply.
 #

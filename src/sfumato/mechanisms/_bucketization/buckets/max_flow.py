@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 
 Mask = npt.NDArray[np.bool_]
 

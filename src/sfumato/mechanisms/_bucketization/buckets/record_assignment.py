@@ -27,12 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato._core.arrays import UInts
+from sfumato._core.array_types import UInts
 from sfumato._core.random_draws import Draws
+from sfumato._core.run_lookup import Runs
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.max_flow import share_out
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
-from sfumato.mechanisms._bucketization.run_lengths import Runs
 
 # Many short columns sorted at once: whole rows are compared, in an order that sorts whatever they hold.
 #

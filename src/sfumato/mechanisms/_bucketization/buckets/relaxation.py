@@ -20,15 +20,15 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
-from sfumato.mechanisms._bucketization.buckets.capacity_cuts import (
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
+from sfumato.mechanisms._bucketization.buckets.cutting_planes import (
     Cuts,
     Reals,
     find_violated_cuts,
     make_single_value_cuts,
 )
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 # Linear programmes, solved by HiGHS itself: to load scipy, which brings it too, takes longer than to plan.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Indices
+from sfumato._core.array_types import Floats, Indices
 
 SMALLEST = 1e-9
 """A direction that buckets keep by less than this part of the largest tells nothing."""

@@ -16,7 +16,7 @@ from sfumato.mechanisms._bucketization.buckets.error_prediction import CountErro
 from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod, deal_out
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
 from sfumato.mechanisms.capabilities import PlanTable
-from sfumato.mechanisms.error_curve import ErrorAtCount
+from sfumato.mechanisms.error_at_count import ErrorAtCount
 
 MOST_LISTED = 5
 """So many are shown to people, and as many sizes of each."""

@@ -24,7 +24,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
     find_first_step,
 )
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.array_types import Codes, Floats, Indices, UInts
 from sfumato._core.cell_values import (
     Value,
     display,
@@ -41,9 +41,9 @@ from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.tally import Holdings
 from sfumato._records.value_records import ValueEncoding
+from sfumato._request.belief_bounds import BreachBoundPerValue
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBoundPerValue
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms._randomized_response import value_bounds as per_value
@@ -62,7 +62,7 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import (
     compute_inverse_variances,
     compute_published_likelihoods,
 )
-from sfumato.mechanisms._randomized_response.operators import Cell, Operator, RetentionDraws
+from sfumato.mechanisms._randomized_response.perturbation_operators import Cell, Operator, RetentionDraws
 from sfumato.mechanisms._randomized_response.value_bounds import NAMED_VALUES, Bounds, compute_amplifications
 from sfumato.mechanisms._randomized_response.value_bounds import Direction as Direction
 from sfumato.mechanisms.capabilities import (

@@ -16,7 +16,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato.errors import InternalError
 from sfumato.mechanisms._randomized_response.value_bounds import Direction
 

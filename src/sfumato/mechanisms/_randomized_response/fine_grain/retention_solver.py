@@ -31,7 +31,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import (
     AmplificationOrder,
     Bound,

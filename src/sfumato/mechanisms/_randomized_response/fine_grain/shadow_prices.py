@@ -20,7 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato._core.arrays import Floats
+from sfumato._core.array_types import Floats
 from sfumato.errors import InternalError
 from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import (
     BITS,

@@ -25,7 +25,7 @@ from operator import index
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Counts, Floats, Indices, UInts
+from sfumato._core.array_types import Codes, Counts, Floats, Indices, UInts
 from sfumato._core.cell_values import Value, display, values_from_json, values_to_json
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
@@ -33,12 +33,12 @@ from sfumato._core.option_fields import option
 from sfumato._core.random_draws import Draws
 from sfumato._records import PerturbedRecords
 from sfumato._records.value_records import ValueEncoding
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
-from sfumato.mechanisms._randomized_response import posterior_risk as belief
+from sfumato.mechanisms._randomized_response import known_group_risk as belief
 from sfumato.mechanisms._randomized_response.estimation_weights import OperatorWeights
 from sfumato.mechanisms._randomized_response.estimators import SEVERAL_CELLS
 from sfumato.mechanisms._randomized_response.guarantee_sentences import (
@@ -51,7 +51,7 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import (
     compute_published_likelihoods,
     estimate_shares,
 )
-from sfumato.mechanisms._randomized_response.operators import (
+from sfumato.mechanisms._randomized_response.perturbation_operators import (
     Cell,
     Operator,
     RetentionDraws,
@@ -60,7 +60,7 @@ from sfumato.mechanisms._randomized_response.operators import (
 )
 from sfumato.mechanisms._randomized_response.small_domain import merging
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group, balance, find_protected_places
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import (
+from sfumato.mechanisms._randomized_response.small_domain.sub_table_planning import (
     CellLayout,
     describe_groups,
     make_groups_table,

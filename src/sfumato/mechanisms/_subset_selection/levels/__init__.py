@@ -24,16 +24,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.array_types import Codes, Floats, Indices, UInts
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records import PerturbedRecords
-from sfumato._records.level_records import LevelSetEncoding
+from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.tally import Holdings, Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms._randomized_response.estimation_weights import compute_set_variances, make_weighted_method
 from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Counts, Floats, Indices
+from sfumato._core.array_types import Counts, Floats, Indices
 from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
 
 SHARE_STEPS = 100

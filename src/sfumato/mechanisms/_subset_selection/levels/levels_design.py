@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato._core.arrays import Floats, Mask
+from sfumato._core.array_types import Floats, Mask
 from sfumato._core.cell_values import Value, values_from_json, values_to_json
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import Json, JsonView
 from sfumato._records.set_records import convert_bits_to_arrow
-from sfumato._request.requirements import BreachBound
+from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights, Weighing
 from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, build_tiers, group_by_kind

@@ -11,7 +11,7 @@ import pytest
 
 from sfumato._core.random_draws import Draws
 from sfumato._records.tally import Holdings, Tally
-from sfumato._request.group_requirements import LinearCap
+from sfumato._request.bucket_and_decoy_requirements import LinearCap
 from sfumato._request.histogram import Histogram
 from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._bucketization.buckets import bucket_estimation, error_prediction

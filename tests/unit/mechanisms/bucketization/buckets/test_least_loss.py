@@ -18,7 +18,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
     pose,
 )
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import is_valid
-from sfumato.mechanisms._bucketization.buckets.capacity_cuts import make_single_value_cuts
+from sfumato.mechanisms._bucketization.buckets.cutting_planes import make_single_value_cuts
 from sfumato.mechanisms._bucketization.buckets.least_loss import Search, find_least_maximum, find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.relaxation import Box, Point, prove_lower_bound, relax
 from sfumato.mechanisms._bucketization.buckets.size_methods import choose

@@ -9,17 +9,17 @@ import pytest
 
 from bucket_cases import CASES, EDU_LIKE_300000, Case, linear_caps
 from bucket_oracles import seeded_requests
-from sfumato.mechanisms._bucketization.anatomy import build_anatomy_buckets
+from sfumato.mechanisms._bucketization.anatomy_mechanism import build_anatomy_buckets
 from sfumato.mechanisms._bucketization.buckets import record_assignment as module
 from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketingError
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.record_assignment import (
     Dealing,
     deal_round_robin,
     deal_tranches,
     divide_into_tranches,
 )
-from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 from sfumato.mechanisms._bucketization.buckets.size_methods import Choice, choose
 
 CHOSEN = [case for case in CASES if case.optimum is not None and sum(case.counts) < 10**5]

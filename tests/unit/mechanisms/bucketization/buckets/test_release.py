@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from bucket_tables import complaint, tables
 from sfumato._core.random_draws import Draws
 from sfumato._perturb.perturbation import Slots
-from sfumato._request.group_requirements import Diversity, ShareCap
+from sfumato._request.bucket_and_decoy_requirements import Diversity, ShareCap
 from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms._bucketization import anatomy, buckets
+from sfumato.mechanisms._bucketization import anatomy_mechanism as anatomy
+from sfumato.mechanisms._bucketization import buckets
 from sfumato.mechanisms._bucketization.buckets import DealingMethod, Options, Plan, Sizes
 from strategies import batch_splits
 

@@ -12,7 +12,7 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import (
     NothingFits,
     pose,
 )
-from sfumato.mechanisms._bucketization.buckets.share_caps import (
+from sfumato.mechanisms._bucketization.buckets.cap_rounding import (
     compute_floors,
     compute_largest_count,
     compute_least_size,

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
-from sfumato._core.arrays import RandomBits
+from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._records.tally import Tally
 from sfumato._records.value_records import ValueEncoding
+from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound, BreachBoundPerValue
-from sfumato._verify.reference_distributions.sub_table_distribution import (
+from sfumato._verify.distributions.sub_table_distribution import (
     SubTableDistribution,
     compute_lowered_belief,
     compute_raised_belief,

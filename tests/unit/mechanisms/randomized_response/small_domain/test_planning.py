@@ -27,7 +27,7 @@ from sfumato.mechanisms._randomized_response.small_domain.merging import (
     merge_by_variance,
     merge_groups,
 )
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import rearrange_groups
+from sfumato.mechanisms._randomized_response.small_domain.sub_table_planning import rearrange_groups
 
 EXAMPLE = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
 Counts = tuple[int, ...]

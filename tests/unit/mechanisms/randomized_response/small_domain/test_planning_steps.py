@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato._request.histogram import Histogram
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import (
+from sfumato.mechanisms._randomized_response.small_domain.sub_table_planning import (
     SHOWN_GROUPS,
     describe_groups,
     make_groups_table,

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from sfumato._core.arrays import RandomBits
+from sfumato._core.array_types import RandomBits
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._perturb.perturbation import Slots
 from sfumato._records.tally import Tally
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SfumatoError
 from sfumato.mechanisms._randomized_response import small_domain
 from sfumato.mechanisms._randomized_response.small_domain import USUAL_MINIMUM, Merge, Options
-from sfumato.mechanisms._randomized_response.small_domain.planning_steps import CellLayout
+from sfumato.mechanisms._randomized_response.small_domain.sub_table_planning import CellLayout
 from single import Single, counted
 from strategies import batch_splits, breach_bounds, fine_breach_bounds
 

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from selection import examples
 from sfumato._core.random_draws import LARGEST_BOUND, Draws
 from sfumato._planning.mechanism_choice import choose
+from sfumato._request.belief_bounds import BreachBound
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram
-from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError
-from sfumato.mechanisms._subset_selection import levels, subset
+from sfumato.mechanisms._subset_selection import levels
+from sfumato.mechanisms._subset_selection import subset_mechanism as subset
 from sfumato.mechanisms._subset_selection.levels.level_options import Options
 from sfumato.mechanisms._subset_selection.levels.level_shares import (
     build_tiers,

@@ -1,0 +1,214 @@
+"""Chunks that are packed here: pages of so many rows each.
+
+Nothing in a page depends on which rows are neighbours, but the size to which it is compressed: numbers are packed in
+one run, and never told by how often one of them is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato._core.array_types import Codes, Mask, RandomBits
+from sfumato._parquet.column_chunk import Chunk
+from sfumato._parquet.footer import MetadataFields, PageFields, get_field_value
+from sfumato._parquet.thrift_compact import (
+    I32,
+    STRUCT,
+    Struct,
+    TypedValue,
+    encode_struct,
+    encode_varint,
+    make_list,
+    make_long_number,
+    make_number,
+    read_struct,
+)
+
+# Small numbers packed into as few bits as they need: the lowest bit first, and eight of them in whole bytes.
+
+Bytes = npt.NDArray[np.uint8]
+
+GROUP = 8
+"""So many numbers are packed together."""
+BYTE, WIDEST, WORD_BITS = 8, 16, 64
+"""Bits: numbers have no more than the second."""
+
+
+def pack_codes(codes: Codes, width: int) -> Bytes:
+    """Numbers below 2^width in `width` bits each; zeros fill up the last group of eight.
+
+    A word of the machine holds several numbers: neighbours are shifted together, then pairs of them, until nothing is
+    between the bits of a word.
+    """
+    gap = BYTE if width <= BYTE else WIDEST  # from the beginning of a number to that of the next one
+    padded = np.ascontiguousarray(codes, dtype=f"u{gap // BYTE}")
+    if len(codes) % GROUP:
+        padded = np.append(padded, np.zeros(-len(codes) % GROUP, dtype=padded.dtype))
+    if width == gap:
+        return padded.view(np.uint8)
+    if width == 1:
+        return np.packbits(padded, bitorder="little")
+    packed_words: RandomBits = padded.view(np.uint64)
+    size = width
+    while gap < WORD_BITS:
+        packed_words = _join_neighbours(packed_words, size, gap)
+        gap, size = 2 * gap, 2 * size
+    if width > BYTE:  # a word has four numbers, and two of them have more bits than a word
+        low, high = packed_words[0::2], packed_words[1::2]
+        packed_words = np.stack([low | (high << np.uint64(size)), high >> np.uint64(WORD_BITS - size)], axis=1)
+    groups = packed_words.reshape(len(padded) // GROUP, -(-width // BYTE)).view(np.uint8)
+    group_bytes = np.empty((len(groups), width), dtype=np.uint8)
+    for place in range(width):  # twice as fast as all at once, because there are few of them in a group
+        group_bytes[:, place] = groups[:, place]
+    return group_bytes.reshape(-1)
+
+
+def _join_neighbours(packed_words: RandomBits, size: int, gap: int) -> RandomBits:
+    """Of numbers of `size` bits that begin every `gap` bits, shift each second one to the one before it."""
+    mask = sum(((1 << size) - 1) << place for place in range(0, WORD_BITS, 2 * gap))
+    joined_words = packed_words >> np.uint64(gap - size)
+    joined_words &= np.uint64(mask << size)
+    joined_words |= packed_words & np.uint64(mask)
+    return joined_words
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+PAGE_ROWS = 1 << 17
+PAGE_BYTES = 1 << 20
+"""Pages of wide rows have fewer of them, and no more bytes than this."""
+
+DATA_PAGE, DICTIONARY_PAGE = 0, 2
+
+
+class Encoding(IntEnum):
+    """How values are written."""
+
+    PLAIN = 0
+    RUNS = 3
+    DICTIONARY = 8
+    """As numbers of what the first page of the chunk lists."""
+
+
+def make_dictionary_chunk(
+    codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, metadata: Struct
+) -> Chunk:
+    """Codes of as many values as a first page lists; the code after the last one is the missing value's."""
+    width = count_code_bits(values)
+
+    def iter_pages() -> Iterator[tuple[int, bytes]]:
+        # All at once where pages begin with whole bytes: few long steps, so that threads need not wait for each other.
+        bits = pack_codes(codes[:0] if has_missing else codes, width)
+        for start in range(0, len(codes), PAGE_ROWS):
+            page, levels = codes[start : start + PAGE_ROWS], b""
+            first, after = (place * width // GROUP for place in (start, start + PAGE_ROWS))
+            page_bits = bits[first:after]
+            if has_missing:
+                is_present = page != values
+                levels, page_bits = _encode_levels(is_present), pack_codes(page[is_present], width)
+            yield len(page), b"".join([levels, bytes([width]), *_make_run(page_bits, width)])
+
+    return _make_chunk(iter_pages(), Encoding.DICTIONARY, metadata, dictionary)
+
+
+def make_plain_chunk(column: pa.Array, *, has_missing: bool, metadata: Struct) -> Chunk:
+    """Values of a fixed width as they are: truth values, numbers or bytes."""
+    rows = min(PAGE_ROWS, max(PAGE_BYTES * 8 // column.type.bit_width // GROUP, 1) * GROUP)
+
+    def iter_pages() -> Iterator[tuple[int, bytes]]:
+        for start in range(0, len(column), rows):
+            page = column.slice(start, rows)
+            levels = _encode_levels(page.is_valid().to_numpy(zero_copy_only=False)) if has_missing else b""
+            yield len(page), levels + _convert_to_bytes(page.drop_null() if has_missing else page)
+
+    return _make_chunk(iter_pages(), Encoding.PLAIN, metadata)
+
+
+def count_code_bits(values: int) -> int:
+    """How many bits the numbers of so many values take."""
+    return max((values - 1).bit_length(), 1)
+
+
+def _convert_to_bytes(column: pa.Array) -> bytes:
+    """The bytes of values of which none is missing."""
+    if pa.types.is_boolean(column.type):
+        return _pack_truth_values(column)
+    size = column.type.bit_width // 8
+    data: bytes = column.buffers()[1].slice(column.offset * size, len(column) * size).to_pybytes()
+    return data
+
+
+def _pack_truth_values(column: pa.BooleanArray) -> bytes:
+    """Truth values, eight in a byte; the bits after the last one are zeros, whatever Arrow has there."""
+    first, after = column.offset // GROUP, len(column) % GROUP
+    if column.offset % GROUP or not len(column):
+        return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
+    data = bytearray(column.buffers()[1].slice(first, -(-len(column) // GROUP)))
+    if after:
+        data[-1] &= (1 << after) - 1
+    return bytes(data)
+
+
+def _encode_levels(is_present: Mask) -> bytes:
+    """Which values of a page are there."""
+    run = b"".join(_make_run(np.packbits(is_present, bitorder="little"), 1))
+    return len(run).to_bytes(4, "little") + run
+
+
+def _make_run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
+    """Packed numbers, after how many groups of them there are; nothing of none."""
+    return (encode_varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
+
+
+def _make_chunk(
+    pages: Iterable[tuple[int, bytes]], encoding: Encoding, metadata: Struct, dictionary: bytes = b""
+) -> Chunk:
+    """Compress pages, given with their rows, and say what they are."""
+    page_parts, values, plain_size = [dictionary], 0, _read_plain_size(dictionary) if dictionary else 0
+    codec = pa.Codec("zstd")
+    for rows, page in pages:
+        data = codec.compress(page, asbytes=True)
+        page_fields = {
+            1: make_number(rows),
+            2: make_number(encoding),
+            3: make_number(Encoding.RUNS),
+            4: make_number(Encoding.RUNS),
+        }
+        head = encode_struct(
+            {
+                PageFields.TYPE: make_number(DATA_PAGE),
+                PageFields.PLAIN_SIZE: make_number(len(page)),
+                PageFields.SIZE: make_number(len(data)),
+                PageFields.DATA: TypedValue(STRUCT, page_fields),
+            }
+        )
+        page_parts += [head, data]
+        values += rows
+        plain_size += len(head) + len(page)
+    kinds = [(DICTIONARY_PAGE, Encoding.PLAIN, 1)] if dictionary else []
+    kinds.append((DATA_PAGE, encoding, len(page_parts) // 2))
+    data = b"".join(page_parts)
+    page_metadata: Struct = {
+        MetadataFields.ENCODINGS: make_list(
+            I32, sorted({Encoding.RUNS, *(kind_encoding for _, kind_encoding, _ in kinds)})
+        ),
+        MetadataFields.VALUES: make_long_number(values),
+        MetadataFields.PLAIN_SIZE: make_long_number(plain_size),
+        MetadataFields.SIZE: make_long_number(len(data)),
+        MetadataFields.FIRST_PAGE: make_long_number(len(dictionary)),
+        MetadataFields.PAGES: make_list(STRUCT, [dict(enumerate(map(make_number, kind), 1)) for kind in kinds]),
+    }
+    if dictionary:
+        page_metadata[MetadataFields.DICTIONARY] = make_long_number(0)
+    return Chunk(data, {**metadata, **page_metadata})
+
+
+def _read_plain_size(page: bytes) -> int:
+    """How many bytes a page would have if it were not compressed."""
+    head, start = read_struct(page)
+    return start + int(get_field_value(head, PageFields.PLAIN_SIZE))

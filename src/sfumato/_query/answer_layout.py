@@ -1,0 +1,118 @@
+"""An answer as people look at it: one cell for each number, notes as footnotes, and below what the cells mean.
+
+A terminal and a notebook show the same sheet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato._core.cell_values import display
+from sfumato._figures.estimate_format import NO_NUMBER, UNKNOWN, NumberCell
+
+if TYPE_CHECKING:  # an answer shows itself by its sheet
+    from sfumato._query.answer import Answer
+
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class AnswerColumn:
+    """A column: cells of a number, or texts."""
+
+    heading: str
+    texts: tuple[str, ...] = ()
+    cells: tuple[NumberCell, ...] = ()
+    marks: tuple[str, ...] = ()
+    """The footnotes of each cell, as they stand behind it."""
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """What is looked at."""
+
+    columns: tuple[AnswerColumn, ...]
+    footnotes: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """What the cells mean, and how they were made."""
+    adjusted_columns: frozenset[str] = frozenset()
+    """The columns of texts that are numbers all the same."""
+
+    @classmethod
+    def of(cls, answer: Answer, level: float, max_rows: int | None = None) -> AnswerTable:
+        """The first rows of an answer, or all of them."""
+        rows, interval_level = answer.rows[:max_rows], answer.correct_level(level)
+        shared_notes, footnote_numbers = _split_footnotes(answer, interval_level, rows)
+        columns = []
+        for name in answer.names:
+            if name not in answer.numbers:
+                columns.append(AnswerColumn(name, tuple(display(row[name]) for row in rows)))
+                continue
+            marks = [
+                " ".join(
+                    str(footnote_numbers[note]).translate(SUPERSCRIPTS)
+                    for note in row[name].list_notes(interval_level)
+                    if note in footnote_numbers
+                )
+                for row in rows
+            ]
+            columns.append(
+                AnswerColumn(name, (), tuple(row[name].to_cell(interval_level) for row in rows), tuple(marks))
+            )
+            if name in answer.adjusted_columns:
+                adjusted_name = answer.adjusted_columns[name]
+                other_cells = (NumberCell.of(row[adjusted_name], row[name].standard_error) for row in rows)
+                columns.append(AnswerColumn(adjusted_name, tuple(item.value for item in other_cells)))
+        numbered_notes = [f"{str(number).translate(SUPERSCRIPTS)} {note}" for note, number in footnote_numbers.items()]
+        cells = [cell for item in columns for cell in item.cells]
+        remarks = (*_list_legend(cells, level), *_describe_method(answer))
+        return cls(
+            tuple(columns), (*shared_notes, *numbered_notes), remarks, frozenset(answer.adjusted_columns.values())
+        )
+
+
+def _split_footnotes(
+    answer: Answer, level: float, rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], dict[str, int]]:
+    """What is said once of a column, because all of its cells have it; and the other notes with their numbers."""
+    shared_notes: list[str] = []
+    footnote_numbers: dict[str, int] = {}
+    for name in answer.numbers:
+        cell_notes = [row[name].list_notes(level) for row in rows]
+        common_notes = set(cell_notes[0]).intersection(*cell_notes) if cell_notes else set()
+        shared_notes += [
+            f"{name}: {note}"
+            for note in dict.fromkeys(note for notes in cell_notes for note in notes)
+            if note in common_notes
+        ]
+        rest = dict.fromkeys(note for notes in cell_notes for note in notes if note not in common_notes)
+        footnote_numbers |= {
+            note: len(footnote_numbers) + place
+            for place, note in enumerate((unmarked for unmarked in rest if unmarked not in footnote_numbers), 1)
+        }
+    return shared_notes, footnote_numbers
+
+
+def _list_legend(cells: Sequence[NumberCell], level: float) -> list[str]:
+    """What stands in the cells."""
+    errors = {cell.error for cell in cells if cell.value != NO_NUMBER}
+    sentences = []
+    if errors - {"", UNKNOWN}:
+        sentences.append(f"± standard error, [{100 * level:g}% interval], for the numbers of the original table")
+    if UNKNOWN in errors:
+        sentences.append(f"± {UNKNOWN}: the error is not known")
+    if "" in errors and len(errors) > 1:
+        sentences.append("without ±: exact")
+    return ["; ".join(sentences)] if sentences else []
+
+
+def _describe_method(answer: Answer) -> list[str]:
+    """How the numbers were made, and of what."""
+    sentences = [answer.method]
+    if answer.counted_unit == "rows":
+        sentences.append("counts are of rows, of which a person may have several")
+    if answer.adjustment:
+        sentences.append(f"{', '.join(answer.adjusted_columns.values())}: {answer.adjustment}")
+    return sentences

@@ -1,0 +1,206 @@
+"""Questions asked in a process of their own, which is ended when time is over, whatever it is doing.
+
+Inside one process, a question is only stopped where somebody looks at the clock. A command can do better: it leaves the
+question to a child, and the child cannot refuse to be ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from sfumato._query.attached_tables import read_attached_table
+from sfumato._query.batch_queries import Outcome, Progress, stream_answers
+from sfumato._query.consistent_answers import make_adjuster
+from sfumato._query.duckdb_session import OpenRelease
+from sfumato._query.query_limits import DEFAULT_SECONDS, Limits
+from sfumato._query.query_runner import QueryRunner
+from sfumato._query.release import Release
+from sfumato._readers.reader import AnyTable
+from sfumato.errors import QueryError
+
+GRACE = 1.0
+"""How many seconds a question has to stop by itself."""
+MAX_WAIT = 60.0
+"""How many seconds to wait at once."""
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+"""A copy of this process is there at once; where that is not safe, a new one loads everything again."""
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
+BEGUN, ENDED, ANSWERED, FAILED = "begun", "ended", "answered", "failed"
+"""What a child says: that a question begins, that it ends, its answer, or why it asks no more questions."""
+
+
+@dataclass(frozen=True)
+class QueryJob:
+    """Everything that is asked of a release, as it can be given to another process."""
+
+    release: Release
+    questions: tuple[str, ...]
+    is_batch: bool
+    method: str | None = None
+    attached_paths: Mapping[str, Path] = field(default_factory=dict)
+    is_simultaneous: bool = False
+    is_consistent: bool = False
+    totals: Sequence[AnyTable] = ()
+    timeout: float = DEFAULT_SECONDS
+    folder: Path = field(init=False)
+    """Where the files are: of a release in a store, fetched before a child is made, which has no threads to do it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.release.folder)
+
+    @property
+    def limits(self) -> Limits:
+        """What each question may take."""
+        return Limits(self.timeout)
+
+    def make_runner(self) -> QueryRunner:
+        """Who asks, with the attached tables read."""
+        return QueryRunner(
+            OpenRelease(self.release.manifest, self.folder),
+            {name: read_attached_table(name, path) for name, path in self.attached_paths.items()},
+            self.limits,
+            self.method,
+            self.is_simultaneous,
+            make_adjuster(consistent=self.is_consistent, totals=self.totals),
+        )
+
+
+def ask_in_child(job: QueryJob, progress: Progress = lambda done, total: None) -> list[Outcome]:
+    """Answer every question, in their order; one that is not answered in time gives its error.
+
+    A question that does not stop when its time is over is ended with its process, and another one goes on.
+    """
+    outcomes: dict[int, Outcome] = {}
+    progress(0, len(job.questions))
+    while len(outcomes) < len(job.questions):
+        open_numbers = [number for number in range(len(job.questions)) if number not in outcomes]
+        for position, answer in _receive_answers(job, [job.questions[number] for number in open_numbers]):
+            outcomes[open_numbers[position]] = answer
+            progress(len(outcomes), len(job.questions))
+    return [outcomes[number] for number in range(len(job.questions))]
+
+
+def _receive_answers(job: QueryJob, questions: Sequence[str]) -> Iterator[tuple[int, Outcome]]:
+    """Answers as they come from one child; the last is an error, where a question ends the child."""
+    context: Any = multiprocessing.get_context(START_METHOD)
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_ask, args=(job, questions, theirs), daemon=True)
+    try:
+        with _defer_interrupts(), warnings.catch_warnings():
+            # Python warns of threads that are not copied. Those of numpy and Arrow are made anew in a copy, by their
+            # own care, and a command has no others yet.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child.start()
+        theirs.close()
+        yield from _read_answers(ours, job, len(questions))
+    finally:
+        if child.pid is not None:
+            child.kill()
+            child.join()
+        ours.close()
+
+
+@contextmanager
+def _defer_interrupts() -> Iterator[None]:
+    """Let interrupts come afterwards: Python runs hooks while it copies a process, and what they raise is lost."""
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    pending_signals: list[int] = []
+    handlers = {
+        signal_number: signal.signal(signal_number, lambda number, _: pending_signals.append(number))
+        for signal_number in INTERRUPTS
+    }
+    try:
+        yield
+    finally:
+        for signal_number, handler in handlers.items():
+            signal.signal(signal_number, handler)
+        for number in pending_signals:
+            signal.raise_signal(number)
+
+
+def _read_answers(child: Connection, job: QueryJob, missing_count: int) -> Iterator[tuple[int, Outcome]]:
+    """Answers as a child tells them, until none is missing or a question has ended it."""
+    current_question, deadline = None, math.inf
+    while missing_count:
+        while not child.poll(min(max(deadline - time.monotonic(), 0.0), MAX_WAIT)):
+            if time.monotonic() >= deadline and current_question is not None:
+                yield current_question, job.limits.timeout_error
+                return
+        try:
+            event, number, content = child.recv()
+        except EOFError:
+            lost_error = QueryError(
+                "the question was ended from outside, perhaps because memory is full; ask for less."
+            )
+            if current_question is None:
+                raise lost_error from None
+            yield current_question, lost_error
+            return
+        if event == FAILED:
+            raise content
+        if event == BEGUN:
+            current_question, deadline = number, time.monotonic() + job.timeout + GRACE
+        elif event == ENDED:
+            deadline = math.inf  # what is left is to hand over the answer
+        else:
+            current_question, missing_count = None, missing_count - 1
+            yield number, content
+
+
+def _ask(job: QueryJob, questions: Sequence[str], parent: Connection) -> None:
+    """Ask, in the child, and tell the parent."""
+    gc.freeze()  # what the parent holds is not ours to put away: its threads are not here
+    for signal_number in (signal.SIGINT, signal.SIGHUP):  # the parent hears of them too, and ends its child
+        signal.signal(signal_number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def report_begin(number: int) -> None:
+        parent.send((BEGUN, number, None))
+
+    try:
+        runner = job.make_runner()
+        for number, answer in (
+            stream_answers(runner, questions, report_begin)
+            if job.is_batch
+            else _answer_single(runner, questions, report_begin)
+        ):
+            parent.send((ENDED, number, None))
+            parent.send((ANSWERED, number, answer))
+    except Exception as error:
+        parent.send((FAILED, None, error))
+
+
+def _answer_single(
+    runner: QueryRunner, questions: Sequence[str], on_begin: Callable[[int], None]
+) -> Iterator[tuple[int, Outcome]]:
+    """The answer of a question that is no batch: its error is the error of the whole."""
+    for number, sql in enumerate(questions):
+        on_begin(number)
+        yield number, runner.ask(sql)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, so that no question outlives who asked it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

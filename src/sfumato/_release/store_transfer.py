@@ -1,0 +1,159 @@
+"""A release in an object store, which has no folders to rename: it is out when its datapackage.json is.
+
+What belongs to one publication lies in a folder `version-*` that is named after its digest and never changes. The
+datapackage.json beside it names the files there, and is written last, by one put. So whoever reads the old release
+while a new one takes its place reads the old one, or misses a file of it; never some of both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow.parquet as pq
+
+from sfumato._core.digests import compute_file_digest
+from sfumato._core.object_store import Address
+from sfumato._release.manifest import KNOWN_FILES, MANIFEST, PART_NAME, Manifest, compute_manifest_digest
+from sfumato._release.manifest_reader import LARGEST_MANIFEST, load_json, read_manifest
+from sfumato._release.untrusted_files import check_side_tables
+from sfumato.errors import ReleaseFormatError, TargetError, explain_os_error
+
+Place = TypeVar("Place", Path, Address)
+
+VERSION = re.compile(r"version-[0-9a-f]{16}")
+"""The folder of what was published at once."""
+
+
+def check_address(target: Address, *, force: bool) -> None:
+    """Refuse an address that has a release, or anything else; of a run that was stopped, files may be there."""
+    if target.suffix == ".zip" or "/" not in target.key:
+        raise TargetError(f"'{target}' is no address for a release; name a folder in a bucket, without .zip.")
+    names = _list_names(target)
+    if MANIFEST in names and not force:
+        raise TargetError(f"'{target}' exists; choose another address, or replace it with --force.")
+    for name in names:
+        folder, _, rest = name.partition("/")
+        file_name = rest if VERSION.fullmatch(folder) else name
+        if file_name not in (MANIFEST, *KNOWN_FILES) and not PART_NAME.fullmatch(file_name):
+            raise TargetError(f"'{target}' holds what is no release, so it is not replaced; choose another address.")
+
+
+def _list_names(folder: Address) -> list[str]:
+    return [str(file.relative_to(folder)) for file in folder.list_files()]
+
+
+def make_outer_manifest(built_folder: Path) -> tuple[str, bytes]:
+    """The folder in which the files of a release will lie, and the datapackage.json that stands beside it."""
+    package = load_json(built_folder)
+    version = f"version-{package['sfumato']['digest'][:16]}"
+    resources = [{**resource, "path": f"{version}/{resource['path']}"} for resource in package["resources"]]
+    outer = {**package, "resources": resources}
+    outer["sfumato"] = {**package["sfumato"], "digest": compute_manifest_digest(outer)}
+    return version, (json.dumps(outer, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def is_uploaded(outer_manifest: bytes, target: Address) -> bool:
+    """Whether a release is the one at an address."""
+    with suppress(OSError):
+        return (target / MANIFEST).read_bytes(LARGEST_MANIFEST) == outer_manifest
+    return False
+
+
+def upload(
+    built_folder: Path, target: Address, *, force: bool, progress: Callable[[str, int, int | None], None]
+) -> None:
+    """Put a release that was built here into a store; what was there before goes when the new one is out."""
+    check_address(target, force=force)
+    version, outer_manifest = make_outer_manifest(built_folder)
+    version_folder, is_new = target / version, not any(name.startswith(f"{version}/") for name in _list_names(target))
+    manifest, uploaded_rows = read_manifest(built_folder), 0
+    rows = {name: int(pq.read_metadata(built_folder / name).num_rows) for name in manifest.data_files}
+    try:
+        for name in (*manifest.files, MANIFEST):
+            progress("uploading", uploaded_rows, sum(rows.values()))
+            # A put that is cut off would spoil a release that is out.
+            if not _has_same_bytes(version_folder / name, built_folder / name):
+                (version_folder / name).put(built_folder / name)
+            uploaded_rows += rows.get(name, 0)
+        if not is_uploaded(outer_manifest, target):
+            (target / MANIFEST).put(outer_manifest)
+    except BaseException:
+        if is_new and not is_uploaded(outer_manifest, target):
+            with suppress(OSError):
+                version_folder.remove()
+        raise
+    try:
+        for name in _list_names(target):
+            if name != MANIFEST and not name.startswith(f"{version}/"):
+                (target / name).remove()
+    except OSError as error:
+        raise TargetError(
+            f"the release is at '{target}', but files of what was there before could not be removed: "
+            f"{explain_os_error(error)}."
+        ) from error
+
+
+def _has_same_bytes(address: Address, file: Path) -> bool:
+    """Whether a store holds the bytes of a file already."""
+    try:
+        return address.size == file.stat().st_size and compute_file_digest(address) == compute_file_digest(file)
+    except FileNotFoundError:
+        return False
+
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+def find_files_folder(place: Place) -> Place:
+    """Where the files of a release are: beside its datapackage.json, or in the folder that this names."""
+    file = place / MANIFEST
+    try:
+        if isinstance(file, Path):
+            is_one = file.is_file() and file.stat().st_size <= LARGEST_MANIFEST
+            package = json.loads(file.read_bytes()) if is_one else {}
+        else:
+            package = json.loads(file.read_bytes(LARGEST_MANIFEST))
+        folders = {str(resource["path"]).partition("/")[0] for resource in package["resources"]}
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return place  # what is wrong with it is for its reader to say
+    return place / folders.pop() if len(folders) == 1 and VERSION.fullmatch(min(folders)) else place
+
+
+def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
+    """Bring what describes a release, and the tables beside its records; returns where the files of the release are."""
+    try:
+        files = find_files_folder(address)
+        (folder / MANIFEST).write_bytes((files / MANIFEST).read_bytes(LARGEST_MANIFEST))
+        manifest = read_manifest(folder)
+        others = [name for name in manifest.files if name not in (*manifest.data_files, *manifest.copies)]
+        fetch(files, folder, others)
+        check_side_tables(folder, [name for name in others if name in manifest.tables])
+    except FileNotFoundError as error:
+        raise ReleaseFormatError(f"'{address}' is not a release that can be read: it has no {MANIFEST}.") from error
+    except OSError as error:
+        raise ReleaseFormatError(f"'{address}' cannot be read: {explain_os_error(error)}.") from error
+    return files, manifest
+
+
+def fetch_release(address: Address, folder: Path) -> None:
+    """Bring a whole release."""
+    files, manifest = fetch_manifest(address, folder)
+    fetch(files, folder, [*manifest.data_files, *manifest.copies])
+
+
+def fetch(files: Address, folder: Path, names: list[str]) -> None:
+    """Bring files of a release."""
+    for name in names:
+        try:
+            (files / name).fetch(folder / name)
+        except FileNotFoundError as error:
+            raise ReleaseFormatError(
+                f"the release lacks {name}; if it is being replaced, open it again, else get it from its publisher."
+            ) from error
+        except OSError as error:
+            raise ReleaseFormatError(f"'{files / name}' cannot be read: {explain_os_error(error)}.") from error

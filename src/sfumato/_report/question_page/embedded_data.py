@@ -1,0 +1,249 @@
+"""What a page holds of a release: all records, packed; or, where these are too large, counts of pairs of columns."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import math
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato._core.array_types import Array, Codes
+from sfumato._core.cell_values import Scalar, split_value, to_json
+from sfumato._core.json_types import Json
+from sfumato._query.counting.record_blocks import read_batches, read_record_schema
+from sfumato._query.duckdb_session import Session
+from sfumato._query.release import Release
+from sfumato._records.column_codes import find_smallest_type
+from sfumato._records.sql_quoting import RECORDS, TABLE, format_level, quote_if_needed, quote_name
+from sfumato._records.tally import COUNT, Scan
+from sfumato._release.manifest import Manifest
+from sfumato._request.schema import Ranges
+from sfumato.errors import QueryError
+
+# What can be asked about: public columns with their values, and what is protected, by its values and its groups.
+
+EXACT = 1 << 53
+"""Whole numbers beyond this lose digits in a browser, so they go there as texts."""
+
+
+@dataclass(frozen=True)
+class QuestionColumn:
+    """A column to ask about: values are known by their places in its list."""
+
+    id: str
+    name: str
+    sql: str
+    """Its name as SQL writes it."""
+    type: str
+    values: tuple[Scalar, ...]
+
+    def to_json(self) -> Json:
+        """For the page."""
+        json_values = (to_json(value) for value in self.values)
+        values = [str(value) if isinstance(value, int) and abs(value) > EXACT else value for value in json_values]
+        return {"id": self.id, "name": self.name, "sql": self.sql, "type": self.type, "values": values}
+
+    @property
+    def places(self) -> Mapping[Scalar, int]:
+        """The place of each value; all that are no number are one."""
+        return {unify_nan(value): place for place, value in enumerate(self.values)}
+
+
+def unify_nan(value: Scalar) -> Scalar:
+    """A value that is equal to itself: what is no number is one object."""
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+def describe_public_column(manifest: Manifest, number: int, values: Iterable[Scalar]) -> QuestionColumn:
+    """A public column and the values it has: ranges in their order, all others sorted, what is missing last."""
+    name = manifest.public_columns[number]
+    edges = manifest.ranges.get(name)
+    ranges = {label: place for place, label in enumerate(Ranges(edges).labels)} if edges else {}
+
+    def make_sort_key(value: Any) -> tuple[object, ...]:
+        is_odd = isinstance(value, float) and math.isnan(value)
+        return (value is None, is_odd, ranges.get(value, len(ranges)), 0 if value is None or is_odd else value)
+
+    sorted_values = tuple(sorted({unify_nan(value) for value in values}, key=make_sort_key))
+    return QuestionColumn(f"p{number}", name, quote_if_needed(name), manifest.get_field(name).type, sorted_values)
+
+
+def list_protected_columns(manifest: Manifest) -> list[tuple[QuestionColumn, npt.NDArray[np.int64]]]:
+    """What is protected: each column, and each level above it; with the place of every value of the domain."""
+    pairs = enumerate(zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True))
+    entries = [
+        (name, quote_if_needed(name), kind, [split_value(value)[number] for value in manifest.domain])
+        for number, (name, kind) in pairs
+    ]
+    for column, hierarchy in manifest.hierarchies.items():
+        for number, level in enumerate(hierarchy.levels[1:], start=1):
+            groups = [path[number] for path in hierarchy.paths]
+            entries.append((f"{column}.{level}", format_level(column, level), "string", groups))  # type: ignore[arg-type]
+    return [_map_places(f"s{at}", *entry) for at, entry in enumerate(entries)]
+
+
+def _map_places(
+    id_: str, name: str, sql: str, kind: str, values: Sequence[Scalar]
+) -> tuple[QuestionColumn, npt.NDArray[np.int64]]:
+    column = QuestionColumn(id_, name, sql, kind, tuple(dict.fromkeys(map(unify_nan, values))))
+    return column, np.array([column.places[unify_nan(value)] for value in values], dtype=np.int64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# How a page carries numbers: arrays one after the other, compressed, in letters; a browser undoes it by itself.
+
+ALIGNMENT = 8
+"""A browser looks at numbers only where they begin at a multiple of their size."""
+
+
+def pack_arrays(arrays: Mapping[str, Array]) -> tuple[str, dict[str, tuple[str, int, int]]]:
+    """The arrays as letters; and of each its kind, where it begins, and how many numbers it has."""
+    places: dict[str, tuple[str, int, int]] = {}
+    parts, start = [], 0
+    for name, array in arrays.items():
+        plain = np.ascontiguousarray(array, dtype=_choose_number_type(array)).ravel()
+        places[name] = (plain.dtype.str[1:], start, len(plain))
+        array_bytes = plain.tobytes()
+        parts.append(array_bytes + b"\0" * (-len(array_bytes) % ALIGNMENT))
+        start += len(parts[-1])
+    return base64.b64encode(zlib.compress(b"".join(parts), 9)).decode("ascii"), places
+
+
+def _choose_number_type(array: Array) -> np.dtype[np.generic]:
+    """The smallest kind of numbers that a browser has for an array; the low byte first, as browsers have it."""
+    if array.dtype.kind == "f":
+        return np.dtype("<f8")
+    if array.size and array.min() < 0:
+        return np.dtype("<i4")
+    return np.dtype(find_smallest_type(int(array.max(initial=0)))).newbyteorder("<")
+
+
+def make_bit_maps(members: Codes) -> npt.NDArray[np.uint8]:
+    """For each member a map of all records, a bit each, from a row of zeros and ones for each record."""
+    return np.packbits(members.T, axis=1)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+MOST_VALUES = 2000
+"""A public column of more values is not counted beforehand."""
+MOST_NUMBERS = 1 << 22
+"""Cells times what a record may show, of one pair of columns."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class PageContents:
+    """The public columns that can be asked about, and the arrays behind them."""
+
+    columns: Sequence[QuestionColumn]
+    arrays: dict[str, Array]
+    script_settings: Json = field(default_factory=dict)
+    """What else the script must know."""
+    omitted_columns: Sequence[str] = ()
+    """Public columns that cannot be asked about."""
+
+
+def pack_records(release: Release) -> PageContents:
+    """All records, in the order of the release: a code for each public column, and what each shows."""
+    manifest, published_blocks = release.manifest, []
+    read, paths = manifest.encoding.make_reader(manifest.naming), manifest.list_data_paths(release.folder)
+    codes: list[list[Array]] = [[] for _ in manifest.public_columns]
+    codes_by_value: list[dict[Scalar, int]] = [{} for _ in manifest.public_columns]
+    for batch in read_batches(
+        paths, read_record_schema(paths, manifest), [*manifest.public_columns, *manifest.protected_columns]
+    ):
+        published_blocks.append(read(batch))
+        for number, name in enumerate(manifest.public_columns):
+            column = batch.column(name)
+            encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+            values = [*map(unify_nan, encoded.dictionary.to_pylist()), None]
+            numbers = np.array(
+                [codes_by_value[number].setdefault(value, len(codes_by_value[number])) for value in values]
+            )
+            codes[number].append(numbers[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
+    columns, arrays = [], {}
+    for number, column_codes in enumerate(codes):
+        first_codes = np.concatenate(column_codes) if column_codes else np.zeros(0, dtype=np.int64)
+        present = set(np.unique(first_codes).tolist())
+        column = describe_public_column(
+            manifest, number, [value for value, place in codes_by_value[number].items() if place in present]
+        )
+        sorted_codes = np.zeros(max(len(codes_by_value[number]), 1), dtype=np.int64)
+        for value, place in column.places.items():
+            sorted_codes[codes_by_value[number][value]] = place
+        columns.append(column)
+        arrays[column.id] = sorted_codes[first_codes]
+    published_values = np.concatenate(published_blocks) if published_blocks else np.zeros(0, dtype=np.int64)
+    is_set = published_values.ndim > 1
+    arrays["shown"] = make_bit_maps(published_values) if is_set else published_values
+    return PageContents(columns, arrays, {"is_set": is_set})
+
+
+def count_column_pairs(
+    manifest: Manifest, session: Session, width: int, byte_limit: int, progress: Progress
+) -> PageContents:
+    """What the records of each pair of public columns show, of so many things; as many pairs as have room."""
+    columns, omitted_columns = [], []
+    for number, name in enumerate(manifest.public_columns):
+        distinct_values = session.fetch_table(
+            f"SELECT DISTINCT {quote_name(name)} FROM {RECORDS} LIMIT {MOST_VALUES + 1}"
+        ).column(0)
+        if len(distinct_values) > MOST_VALUES:
+            omitted_columns.append(name)
+        else:
+            columns.append(describe_public_column(manifest, number, distinct_values.to_pylist()))
+    column_sets = [*itertools.combinations(columns, 2), *((item,) for item in columns), ()]
+    tables: list[list[str]] = []
+    arrays: dict[str, Array] = {}
+    covered: set[str] = set()
+    room = byte_limit
+    for done, column_set in enumerate(column_sets):
+        progress(done, len(column_sets))
+        if len(column_set) < 2 and tables and covered >= {item.id for item in column_set}:  # noqa: PLR2004 - no pair
+            continue
+        count_arrays = _count_combinations(manifest, session, column_set, width)
+        size = 0 if count_arrays is None else len(pack_arrays(count_arrays)[0])
+        if count_arrays is None or size > room:
+            continue
+        room -= size
+        arrays |= {f"table{len(tables)}_{name}": array for name, array in count_arrays.items()}
+        tables.append([item.id for item in column_set])
+        covered |= {item.id for item in column_set}
+    progress(len(column_sets), len(column_sets))
+    omitted_columns += [item.name for item in columns if item.id not in covered]
+    covered_columns = [item for item in columns if item.id in covered]
+    if not tables:
+        raise QueryError(
+            "this release is too large for such a page, even as counts; allow more with --megabytes, or ask it with "
+            "sfumato query."
+        )
+    return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, omitted_columns)
+
+
+def _count_combinations(
+    manifest: Manifest, session: Session, columns: Sequence[QuestionColumn], width: int
+) -> dict[str, Array] | None:
+    """The cells of some columns: the codes of each, its records, and what they show; None where there are too many."""
+    names = ", ".join(quote_name(column.name) for column in columns) or "1"
+    ((cells,),) = session.fetch_rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
+    if cells * width > MOST_NUMBERS:
+        return None
+    groups = tuple(f"{quote_name(TABLE)}.{quote_name(column.name)}" for column in columns)
+    scan_result = manifest.encoding.tally_groups(session, Scan(groups=groups), manifest.naming)
+    tallies = [measured[COUNT] for measured in scan_result.values()]
+    arrays: dict[str, Array] = {
+        column.id: np.array([column.places[unify_nan(key[at])] for key in scan_result], dtype=np.int64)  # type: ignore[arg-type]
+        for at, column in enumerate(columns)
+    }
+    arrays["rows"] = np.array([int(tally.rows[0]) for tally in tallies])
+    arrays["counts"] = np.concatenate([tally.counts for tally in tallies])
+    return arrays

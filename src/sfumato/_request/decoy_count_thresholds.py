@@ -1,0 +1,150 @@
+"""A request for decoys by what counts shall come to: small ones unreliable, large ones not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
+
+from sfumato._core.exact_numbers import Exact, parse_exact
+from sfumato._core.json_types import Json
+from sfumato._core.option_fields import Flag, OptionValues
+from sfumato._request.belief_bounds import PrivacySpec
+from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
+from sfumato._request.decoy_count_errors import SMALLEST_GROUP, compute_error_probability, find_accurate_count
+from sfumato._request.histogram import Histogram
+from sfumato.errors import InfeasibleError, SpecError
+
+LARGEST_GROUP = 100
+"""Larger groups change the chances of published counts hardly any more."""
+LARGEST_SMALL = 20
+"""Counts are summed one by one up to the largest small one."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CountThresholds(PrivacySpec):
+    """The smallest groups that make small published counts unreliable enough, and large ones not too much.
+
+    A published count is off if it errs by more than a part of the true one. It speaks of the count of a value in the
+    whole table as it is published, and of nothing else: no promise about a person follows from it but that of groups.
+
+    Source: SPLU (small privacy, large utility), with its Lemma 1 corrected.
+    Notation: ε = relative_error, α = small_count, T_p = small_chance, T_f = large_count, T_E = large_chance.
+    """
+
+    FLAGS: ClassVar = (
+        Flag("--off-by", "Groups from thresholds: a count is off if it errs by more than R of it.", metavar="R"),
+        Flag("--small-count", "See --off-by: counts up to N shall be off with at least --small-chance.", int, "N"),
+        Flag("--small-chance", "See --small-count.", metavar="R"),
+        Flag("--large-count", "See --off-by: counts from N on shall be off with at most --large-chance.", int, "N"),
+        Flag("--large-chance", "See --large-count.", metavar="R"),
+    )
+    FLAGS_TEXT: ClassVar = "--off-by with --small-count and --small-chance, and --large-count with --large-chance"
+    REQUIREMENT_TEXT: ClassVar = "a group size (--group-size, or thresholds with --off-by)"
+    RESOLVED_KIND: ClassVar = DecoyGroups
+
+    relative_error: Fraction
+    small_count: int
+    small_chance: Fraction
+    large_count: int | None
+    large_chance: Fraction | None
+
+    def __init__(
+        self,
+        relative_error: Exact,
+        small_count: int,
+        small_chance: Exact,
+        large_count: int | None = None,
+        large_chance: Exact | None = None,
+    ) -> None:
+        chances = {"small_chance": small_chance, "large_chance": large_chance}
+        for name, chance in chances.items():
+            exact_chance = None if chance is None else parse_exact(chance, "a chance")
+            if exact_chance is not None and not 0 < exact_chance < 1:
+                raise SpecError(f"the chance {exact_chance} must be between 0 and 1, such as 1/20.")
+            object.__setattr__(self, name, exact_chance)
+        object.__setattr__(self, "relative_error", parse_exact(relative_error, "the error"))
+        object.__setattr__(self, "small_count", small_count)
+        object.__setattr__(self, "large_count", large_count)
+        if self.relative_error <= 0:
+            raise SpecError(
+                f"the error is {self.relative_error}, and must be above 0: a part of the count, such as 3/10."
+            )
+        if not 1 <= small_count <= LARGEST_SMALL:
+            raise SpecError(f"the small count is {small_count}, and must be from 1 to {LARGEST_SMALL}.")
+        if (large_count is None) != (large_chance is None):
+            raise SpecError("large counts need both --large-count and --large-chance; give the other one too.")
+        if large_count is not None and large_count <= small_count:
+            raise SpecError(f"the large count {large_count} must be above the small one, {small_count}.")
+
+    @classmethod
+    def from_flags(cls, arguments: OptionValues) -> Self:
+        """All thresholds; what is lacking is named."""
+        needed = cls.FLAGS[:3]
+        if lacking := " and ".join(flag.name for flag in needed if flag.parameter not in arguments):
+            raise SpecError(
+                f"groups from thresholds need {lacking} too, as in --off-by 3/10 --small-count 5 --small-chance 2/5."
+            )
+        small, large = (
+            (arguments["small_count"], arguments["small_chance"]),
+            (arguments.get("large_count"), arguments.get("large_chance")),
+        )
+        return cls(arguments["off_by"], *small, *large)
+
+    @property
+    def summary(self) -> str:
+        """Its numbers, in a few words."""
+        return f"thresholds {self.relative_error}, {self.small_count}, {self.small_chance}"
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        large = ""
+        if self.large_count is not None:
+            large = f", and those of {self.large_count:,} and more with a chance of at most {self.large_chance}"
+        return (
+            f"published counts of up to {self.small_count} are off by more than {self.relative_error} of them with a "
+            f"chance of at least {self.small_chance}{large}."
+        )
+
+    def to_json(self) -> Json:
+        """All thresholds, exactly."""
+        entries = {"off_by": str(self.relative_error), "small_count": self.small_count}
+        entries["small_chance"] = str(self.small_chance)
+        if self.large_count is not None:
+            entries |= {"large_count": self.large_count, "large_chance": str(self.large_chance)}
+        return entries
+
+    def resolve(self, histogram: Histogram) -> DecoyGroups:
+        """The smallest groups that meet both; they follow from the thresholds alone, and tell nothing of the table."""
+        return DecoyGroups(self.group_size)
+
+    def find_part_limit(self, share: Fraction) -> Fraction | None:
+        """As of decoys."""
+        return DecoyGroups(SMALLEST_GROUP).find_part_limit(share)
+
+    @property
+    def group_size(self) -> int:
+        """How large groups must be: the larger, the more often published counts are off, small and large ones."""
+        sizes = range(SMALLEST_GROUP, LARGEST_GROUP + 1)
+        smallest_size = next((size for size in sizes if self._compute_small_chance(size) >= self.small_chance), None)
+        if smallest_size is None:
+            largest_chance = float(self._compute_small_chance(LARGEST_GROUP))
+            raise InfeasibleError(
+                f"counts of up to {self.small_count} are off by more than {self.relative_error} with a chance of at "
+                f"most {largest_chance:.3f} in groups of up to {LARGEST_GROUP}; ask for a smaller chance or "
+                "--small-count."
+            )
+        if self.large_count is None or self.large_chance is None:
+            return smallest_size
+        accurate_count = find_accurate_count(smallest_size, self.relative_error, self.large_chance, inclusive=False)
+        if accurate_count > self.large_count:
+            raise InfeasibleError(
+                f"small counts need groups of {smallest_size}, and with these only counts of {accurate_count:,} and "
+                f"more are off with a chance of at most {self.large_chance}; ask for a larger --large-count, or less "
+                "of small ones."
+            )
+        return smallest_size
+
+    def _compute_small_chance(self, group_size: int) -> Fraction:
+        return compute_error_probability(self.small_count, group_size, self.relative_error)

@@ -1,0 +1,76 @@
+"""Who of a group has which value, if it is known which values the group has: exactly, by all ways to give them away.
+
+This is what a bucket tells, and what the groups of decoys would tell to somebody who knew them: the values that are
+shown are drawn evenly from those of the group, whoever holds which, and so add nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato._core.array_types import Codes, Floats, Numbers
+
+LARGEST_EXACT = 10
+"""In larger groups, rows and columns are brought to their sums in turn, which is near to the exact belief."""
+BALANCINGS = 50
+CHUNK = 1 << 21
+
+
+def condition_on_groups(beliefs: Floats, groups: Numbers, true_codes: Codes) -> Floats:
+    """What is believed of each record once it is known which values its group holds; a row each, as before.
+
+    `beliefs` are those of each record for itself; `groups` must be whole, so that `true_codes` says what each of them
+    holds.
+    """
+    posteriors = np.zeros_like(beliefs)
+    order = np.argsort(groups, kind="stable")
+    _, sizes = np.unique(groups, return_counts=True)
+    firsts = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes).tolist():
+        member_rows = order[firsts[sizes == size][:, np.newaxis] + np.arange(size)]
+        is_exact = size <= LARGEST_EXACT
+        step = max(1, CHUNK // (1 << size if is_exact else size * size))
+        for first in range(0, len(member_rows), step):
+            members = member_rows[first : first + step]
+            values = true_codes[members]
+            weights = beliefs[members[:, :, np.newaxis], values[:, np.newaxis, :]]
+            weights = weights / np.maximum(weights.max(axis=2, keepdims=True), np.finfo(np.float64).tiny)
+            chances = compute_assignment_chances(weights) if is_exact else balance_weights(weights)
+            np.add.at(posteriors, (members[:, :, np.newaxis], values[:, np.newaxis, :]), chances)
+    return posteriors
+
+
+def compute_assignment_chances(weights: Floats) -> Floats:
+    """For each group (first axis) the chance that each record (second) has each of as many values (third).
+
+    Every way to give the values away is as likely as the product of its weights. Ways are added up by which values the
+    first records have taken, and which are left for the last ones; no way is looked at by itself.
+    """
+    number, size, _ = weights.shape
+    first_ways, last_ways = np.zeros((1 << size, number)), np.zeros((1 << size, number))
+    first_ways[0] = last_ways[0] = 1.0
+    for values in range(1, 1 << size):
+        value_count = values.bit_count()
+        for value in range(size):
+            if values >> value & 1:
+                first_ways[values] += first_ways[values ^ (1 << value)] * weights[:, value_count - 1, value]
+                last_ways[values] += last_ways[values ^ (1 << value)] * weights[:, size - value_count, value]
+    chances, all_values = np.zeros(weights.shape), (1 << size) - 1
+    for values in range(all_values):
+        record = values.bit_count()
+        for value in range(size):
+            if not values >> value & 1:
+                other_values = all_values ^ values ^ (1 << value)
+                chances[:, record, value] += first_ways[values] * last_ways[other_values] * weights[:, record, value]
+    return np.asarray(
+        chances / np.maximum(first_ways[all_values], np.finfo(np.float64).tiny)[:, np.newaxis, np.newaxis]
+    )
+
+
+def balance_weights(weights: Floats) -> Floats:
+    """The weights with rows and columns brought to one in turn."""
+    scaled_weights = weights + np.finfo(np.float64).tiny
+    for _ in range(BALANCINGS):
+        scaled_weights = scaled_weights / scaled_weights.sum(axis=1, keepdims=True)
+        scaled_weights = scaled_weights / scaled_weights.sum(axis=2, keepdims=True)
+    return scaled_weights

@@ -1,0 +1,57 @@
+"""What mechanisms share that promise one bound for every prior and every statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
+from sfumato._verify.distributions.sub_table_distribution import compute_raised_belief, parse_bound
+from sfumato._verify.manifest_view import ManifestView
+from sfumato._verify.original_counts import Connection, count_original_values
+from sfumato._verify.verification import Check
+
+
+def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
+    """A belief of exactly the prior, and odds multiplied by the whole amplification: the worst case of any prior."""
+    prior, posterior = parse_bound(design["prior"], design["posterior"])
+    rows = int(design.get("rows_per_person", 1))
+    if rows < 1:
+        return Check("promise", False, f"a person cannot have {rows} rows.")
+    raised_belief = compute_raised_belief(prior, None if worst is None else worst**rows)
+    belief_text, factor_text = (
+        (raised_belief, worst) if rows == 1 else (f"{float(raised_belief):.6g}", f"{worst} for each of {rows} rows")
+    )
+    if raised_belief > posterior:
+        return Check(
+            "promise", False, f"a belief of {prior} can rise to {belief_text}, above the promised {posterior}."
+        )
+    detail = (
+        f"a belief of {prior} can rise to {belief_text} at most, within the promised {posterior} (odds times "
+        f"{factor_text})."
+    )
+    return Check("promise", True, detail)
+
+
+def check_bounded_posteriors(
+    connection: Connection, view: ManifestView, compute_posteriors: Callable[[Sequence[int]], Sequence[Fraction]]
+) -> Check:
+    """Among the values whose share is within the prior, none may come to be believed beyond the posterior."""
+    counts = count_original_values(connection, view)
+    if counts is None:
+        return view.fail_outside_domain("posteriors")
+    prior, posterior = parse_exact(view.design["prior"]), parse_exact(view.design["posterior"])
+    limit = prior.numerator * sum(counts)
+    pairs = list(zip(counts, compute_posteriors(counts), strict=True))
+    covered_posteriors = [worst for count, worst in pairs if count * prior.denominator <= limit]
+    if not covered_posteriors:
+        odds = posterior * (1 - prior) / (prior * (1 - posterior))
+        if any(worst > compute_raised_belief(Fraction(count, sum(counts)), odds) for count, worst in pairs):
+            return Check("posteriors", False, f"the odds of a value can rise more than the promised {odds} times.")
+        return Check("posteriors", True, f"no value has a share within {prior}, so only the odds are bounded.")
+    worst = max(covered_posteriors)
+    sentence = (
+        f"of {len(covered_posteriors)} values with a share within {prior}, none can be believed with more than {worst}"
+    )
+    return Check("posteriors", worst <= posterior, f"{sentence} (about {float(worst):.4f}); promised: {posterior}.")

@@ -1,0 +1,70 @@
+"""What mechanisms share that promise a bound for each single value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from sfumato._core.json_types import JsonView
+from sfumato._request.belief_bounds import BreachBound
+from sfumato._verify.distributions.sub_table_distribution import (
+    compute_lowered_belief,
+    compute_raised_belief,
+    parse_bound,
+)
+from sfumato._verify.manifest_view import ManifestView
+from sfumato._verify.original_counts import Connection, count_original_values
+from sfumato._verify.verification import Check
+
+Factor = Callable[[int], Fraction | None]
+"""The largest factor by which a published value moves the odds of a value, by its place; None without a limit."""
+
+
+def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> Check:
+    """No belief in a value with a bound rises above its posterior; nor falls below its prior, if that is promised."""
+    bounds = list(zip(design["priors"], design["posteriors"], strict=True))
+    if len(bounds) != len(design["domain"]):
+        return Check("promise", False, "there is not one bound for each value.")
+    bounded_count = 0
+    for number, (low, high) in enumerate(bounds):
+        if low is None:
+            continue
+        bounded_count += 1
+        prior, posterior = parse_bound(low, high)
+        raised_belief = compute_raised_belief(prior, rise(number))
+        if raised_belief > posterior:
+            return Check(
+                "promise", False, f"a belief of {prior} can rise to {raised_belief}, above the promised {posterior}."
+            )
+        if fall is not None and (lowered := compute_lowered_belief(posterior, fall(number))) < prior:
+            return Check(
+                "promise", False, f"a belief of {posterior} can fall to {lowered}, below the promised {prior}."
+            )
+    if not bounded_count:
+        return Check("promise", False, "no value has a bound, so nothing is promised.")
+    limits_text = "above its posterior" if fall is None else "above its posterior or below its prior"
+    return Check("promise", True, f"no belief in one of {bounded_count} values with a bound can go {limits_text}.")
+
+
+def check_single_posteriors(
+    connection: Connection, view: ManifestView, compute_posteriors: Callable[[Sequence[int]], Sequence[Fraction]]
+) -> Check:
+    """Each value with a bound, by Bayes' rule with the counts of the original."""
+    counts = count_original_values(connection, view)
+    if counts is None:
+        return view.fail_outside_domain("posteriors")
+    design, total = view.design, sum(counts)
+    bounds = zip(design["priors"], design["posteriors"], counts, compute_posteriors(counts), strict=True)
+    bounded = [
+        (worst, compute_allowed_posterior(BreachBound(low, high), Fraction(count, total)))
+        for low, high, count, worst in bounds
+        if low
+    ]
+    if breach := next((pair for pair in bounded if pair[0] > pair[1]), None):
+        return Check("posteriors", False, f"a value can be believed with {breach[0]}; promised: {breach[1]}.")
+    return Check("posteriors", True, f"none of {len(bounded)} values with a bound can be believed beyond it.")
+
+
+def compute_allowed_posterior(bound: BreachBound, share: Fraction) -> Fraction:
+    """How far a value of this share may come to be believed: beyond its prior, the bound is one on the odds."""
+    return bound.posterior if share <= bound.prior else compute_raised_belief(share, bound.amplification)

@@ -1,0 +1,191 @@
+"""Pages: the commands `certificate` and `page`, and where the page of a plan goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+import sfumato
+from sfumato._core.json_types import Json
+from sfumato.cli import render
+from sfumato.cli.option_group import OptionGroup
+from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
+from sfumato.cli.output import err, out, print_json
+from sfumato.errors import SfumatoError, SpecError, TargetError
+
+if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
+    from sfumato import PublicationPlan, Release, Request
+    from sfumato._engines.engine import Engine, Progress
+    from sfumato._planning.bound_for_error import ErrorTarget
+    from sfumato._request.belief_bounds import PrivacySpec
+
+MAX_MEGABYTES = 10.0
+DEFAULT_DECIDER = "the holder of the table"
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing page.")]
+Decider = Annotated[str, typer.Option("--decider", metavar="NAME", help="Who decides whether this is enough.")]
+
+
+@dataclass(frozen=True)
+class PlanPageOptions(OptionGroup):
+    """Where the page of a plan goes, and who decides about it."""
+
+    PANEL: ClassVar = OUTPUT_PANEL
+
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="FILE.html", help="Also write a page with figures; takes as long as compare. Private."
+        ),
+    ] = None
+    force: Force = False
+    decider: Decider = DEFAULT_DECIDER
+
+    def check(self) -> None:
+        """Refuse a place for the page before anything takes long."""
+        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
+
+        if self.report is not None:
+            check_place(self.report, force=self.force)
+        elif self.decider != DEFAULT_DECIDER:
+            raise TargetError("--decider is for the page of a plan; name its file with --report.")
+
+    def save(
+        self,
+        outlook: PublicationPlan,
+        request_parts: tuple[PrivacySpec, str, ErrorTarget | None],
+        comparison_input: tuple[Request, Callable[[Progress], Engine]] | None,
+        print_options: PrintOptions,
+    ) -> None:
+        """Write the page of a plan, if one is wanted: with all mechanisms, where there is a table to try them on."""
+        from sfumato._report import make_plan_page, save  # noqa: PLC0415 - takes long to load
+
+        if self.report is None:
+            return
+        comparison = None
+        if comparison_input is not None:
+            request, make_engine = comparison_input
+            # If it has no one posterior.
+            with (
+                render.open_progress_engine(err, print_options, make_engine) as engine,
+                suppress(SpecError),
+            ):
+                comparison = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
+        save(make_plan_page(outlook, *request_parts, self.decider, comparison), self.report, force=self.force)
+        if not print_options.is_silent:
+            message = f"written to {render.escape_for_terminal(str(self.report))}, for you alone"
+            out.print(message, soft_wrap=True, highlight=False)
+
+
+def certificate(
+    release: ReleasePath,
+    target: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the page goes: a new file.")
+    ] = None,
+    force: Force = False,
+    decider: Decider = DEFAULT_DECIDER,
+    *,
+    print_options: PrintOptions,
+) -> None:
+    """Write one page about a release that may go with it: its promise, design, error and limits. It verifies first."""
+    if target is None and not print_options.as_json:
+        raise TargetError("name the file of the page with --out, such as --out certificate.html, or ask for --json.")
+    document = sfumato.certificate(release, target, decider=decider, force=force)
+    if print_options.as_json:
+        print_json(({} if target is None else {"path": str(target)}) | document.to_json())
+    elif not print_options.quiet:
+        render.show_text(out, document.manifest.guarantee_text)
+        out.print(f"written to {render.escape_for_terminal(str(target))}", soft_wrap=True, highlight=False)
+
+
+# ------------------------------------------------------------------------------------------------ the page that answers
+
+
+@dataclass(frozen=True)
+class QuestionPageOptions(OptionGroup):
+    """Whether a page that answers questions is written beside a release."""
+
+    PANEL: ClassVar = OUTPUT_PANEL
+
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page", metavar="FILE.html", help="Also write a page that answers questions, beside the release."
+        ),
+    ] = None
+
+    def check(self, release: Path, *, force: bool) -> None:
+        """Refuse a place for the page before anything takes long."""
+        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
+
+        if self.page is not None:
+            if release.resolve() in self.page.resolve().parents:
+                raise TargetError(f"the page {str(self.page)!r} would lie in the release; keep it beside it.")
+            check_place(self.page, force=force)
+
+    def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> Json:
+        """Write the page of a release that is out, if one is wanted; what is told of it."""
+        if self.page is None:
+            return {}
+        try:
+            return {"page": save_page(release, self.page, print_options, force=force)}
+        except SfumatoError as error:
+            raise TargetError(f"the release is written to {str(release.path)!r}, but not its page: {error}") from error
+
+
+def save_page(  # noqa: PLR0913 - everything but the release and the place has a default
+    release: Release,
+    target: Path,
+    print_options: PrintOptions,
+    *,
+    title: str | None = None,
+    max_megabytes: float = MAX_MEGABYTES,
+    force: bool = False,
+) -> Json:
+    """Make the page of a release and write it; what is told of it."""
+    with render.show_progress(err, print_options, "counting") as progress:
+        ask_page = sfumato.page(release, target, title=title, megabytes=max_megabytes, force=force, progress=progress)
+    content_kind = "counts" if ask_page.has_only_counts else "records"
+    if not print_options.is_silent:
+        message = (
+            f"written to {render.escape_for_terminal(str(target))}: {ask_page.size / 1e6:,.1f} MB, which hold the "
+            f"{content_kind} of the release"
+        )
+        out.print(message, soft_wrap=True, highlight=False)
+    return {
+        "path": str(target),
+        "bytes": ask_page.size,
+        "holds": content_kind,
+        "left_out": list(ask_page.contents.omitted_columns),
+    }
+
+
+def page(  # noqa: PLR0913 - the arguments of a command are its options
+    release: ReleasePath,
+    target: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes: a new file.")],
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What stands above the page.")] = None,
+    largest: Annotated[
+        float,
+        typer.Option(
+            "--megabytes", min=0.1, max=500, help="How large it may be; a larger release is put in as counts of pairs."
+        ),
+    ] = MAX_MEGABYTES,
+    force: Force = False,
+    *,
+    print_options: PrintOptions,
+) -> None:
+    """Write one page that answers questions to a release with error bars, in any browser, without a network."""
+    from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
+
+    check_place(target, force=force)
+    with render.show_fetching(err, release, quiet=print_options.is_silent):
+        opened = sfumato.Release.open(release)
+        _ = opened.folder  # where the records of a store come to
+    report = save_page(opened, target, print_options, title=title, max_megabytes=largest, force=force)
+    if print_options.as_json:
+        print_json(report)

@@ -1,0 +1,87 @@
+"""Anatomy: buckets of a few records, each with a value of its own.
+
+Claim: every bucket has at least `ell` records, and no value twice. So whoever knows which bucket a record is in, and
+nothing else that tells its records apart, believes no value of it with more than 1/ell. What is not covered is as for
+buckets of several sizes.
+Source: Xiao and Tao 2006. Records that are left over join buckets without their value; nobody is left out.
+Published: as for buckets of several sizes, with the cap 1/ell for every value.
+Notation: l = ell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato._core.cell_values import display
+from sfumato._core.random_draws import Draws
+from sfumato._request.bucket_and_decoy_requirements import Diversity
+from sfumato._request.histogram import Histogram
+from sfumato.errors import InfeasibleError
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._bucketization.buckets import Plan, deal_records
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import CapBelowShare, NoBucketingError, Problem
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
+from sfumato.mechanisms._bucketization.buckets.record_assignment import DealingMethod
+from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
+
+# Anatomy: buckets of at least so many records, each with a value of its own.
+#
+# The records stand in a row, value after value, and are dealt round and round to |T| div l buckets. A value with no
+# more records than there are buckets meets each bucket at most once, and the buckets end up with l records, or with one
+# more where a record was left over. Setting and dealing are those of the other methods, with the cap "one of each
+# value".
+#
+# Source: Xiao and Tao 2006, section 4; the residues go where their value is missing because of the row, without a
+# search.
+# Notation: l = diversity, |T| = total.
+
+
+def build_anatomy_buckets(counts: Sequence[int], diversity: int) -> tuple[Problem, Assignment]:
+    """Buckets of `diversity` records, or one more, with all values different."""
+    total = sum(counts)
+    buckets = total // diversity
+    for place, count in enumerate(counts):
+        if count > buckets:
+            raise NoBucketingError(CapBelowShare(place, Fraction(count, total), Fraction(1, diversity)))
+    size, residues = divmod(total, buckets)
+    setting = Setting.of([(size, buckets - residues), (size + 1, residues)])
+    sizes = np.array([size for size, _ in setting], dtype=np.int64)
+    problem = Problem(np.array(counts, dtype=np.int64), sizes, np.ones((len(counts), len(sizes)), dtype=np.int64))
+    return problem, assign(problem, setting)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+NAME = "anatomy"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How records are dealt."""
+
+    dealing: DealingMethod = DealingMethod.MIXED
+    """Only reproductions set another one."""
+
+
+def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:
+    """Deal the records into as many buckets as the diversity allows."""
+    largest_count = max(histogram.counts)
+    if largest_count * spec.ell > histogram.total:
+        value = histogram.values[histogram.counts.index(largest_count)]
+        sentence = (
+            f"holds {Fraction(largest_count, histogram.total)} of the records, so buckets can have at most "
+            f"{histogram.total // largest_count} different values each; ask for a diversity of at most that, or merge "
+            "the value with a similar one."
+        )
+        raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{display(value)!r} {sentence}")
+    problem, assignment = build_anatomy_buckets(histogram.counts, spec.ell)
+    caps = (Fraction(1, spec.ell),) * histogram.domain_size
+    choice = Choice(assignment, problem.floors, assignment.setting.loss)
+    return deal_records(histogram, caps, choice, options.dealing, draws, NAME)
+
+
+MECHANISM = buckets.make_bucket_mechanism(NAME, Diversity, Options, plan, Diversity.from_posterior)

@@ -1,0 +1,397 @@
+"""The harmonic operator: one coin for all values, and redraws that favour the values with the strictest bounds.
+
+Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
+most its posterior afterwards. Single values only, and it is not promised that a chance does not fall.
+Source: none; it meets the upward demands of the fine-grain paper, every one of them with equality, and so keeps more
+records than any other operator with one coin for all values.
+Published: the domain, the bounds, the retention and the chance to be redrawn into each value. Nothing in it follows the
+counts but bounds that come from a tolerance, which hold shares that were rounded down.
+Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the chance that a
+record is redrawn into value j, whatever it holds, so that p + (sum of b_j) = 1. The demand of value j is
+p + b_j <= γ_j b_j, the smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound
+is never drawn. Of other values than j, a record of j is as likely to show each as anybody else, or less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from sfumato._core.array_types import Codes, Floats, Indices, UInts
+from sfumato._core.cell_values import Value, make_labels, values_from_json, values_to_json
+from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.random_draws import LARGEST_BOUND, Draws
+from sfumato._records import PerturbedRecords
+from sfumato._records.tally import Holdings, Tally
+from sfumato._records.value_records import ValueEncoding
+from sfumato._request.belief_bounds import BreachBoundPerValue
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.warnings import Notice
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms._randomized_response import value_bounds as per_value
+from sfumato.mechanisms._randomized_response.estimation_weights import (
+    Weighing,
+    compute_count_variances,
+    compute_set_variances,
+    make_weighted_method,
+)
+from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
+from sfumato.mechanisms._randomized_response.guarantee_sentences import (
+    check_several,
+    format_factor,
+    format_number,
+    format_ratio,
+)
+from sfumato.mechanisms._randomized_response.inverse_estimation import compute_flat_variance
+from sfumato.mechanisms._randomized_response.value_bounds import Bounds, Direction, compute_amplifications
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+    ValueColumn,
+    WeightColumns,
+)
+from sfumato.mechanisms.estimator import BrowserEstimator, Method, Moments, Weights
+from sfumato.mechanisms.mechanism import Mechanism
+
+NAME = "harmonic"
+
+CERTAINTY_NOTE = "A record that shows a value without a bound holds it, for certain."
+
+MOST_KEEP_OUTCOMES = 1 << 40
+"""So many outcomes keep a value where the exact chances need more; the others are rounded up, towards privacy."""
+
+
+Options = per_value.DirectionOptions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of `words` outcomes the first `keep_words` keep a value, and each value owns `swap_words` of the rest."""
+
+    histogram: Histogram
+    bounds: Bounds
+    tolerance: Fraction | None
+    keep_outcomes: int
+    swap_outcomes: tuple[int, ...]
+
+    @property
+    def outcome_count(self) -> int:
+        """The number of equally likely outcomes."""
+        return self.keep_outcomes + sum(self.swap_outcomes)
+
+    @cached_property
+    def outcome_ends(self) -> UInts:
+        """The outcome after the last of each value."""
+        return np.cumsum([self.keep_outcomes, *self.swap_outcomes], dtype=np.uint64)[1:]
+
+    @cached_property
+    def design(self) -> Design:
+        """What is published of the plan."""
+        outcome_count = self.outcome_count
+        retention, *swaps = (
+            Fraction(outcomes, outcome_count) for outcomes in (self.keep_outcomes, *self.swap_outcomes)
+        )
+        return Design(self.histogram.values, self.bounds, self.tolerance, retention, tuple(swaps))
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the bounds, the retention and the chance to be redrawn into each value."""
+
+    domain: tuple[Value, ...]
+    bounds: Bounds
+    tolerance: Fraction | None
+    retention: Fraction
+    swaps: tuple[Fraction, ...]
+
+    @cached_property
+    def weighing(self) -> HarmonicWeights:
+        """The chances as floats."""
+        return HarmonicWeights(float(self.retention), np.array([float(swap) for swap in self.swaps]))
+
+    def to_json(self) -> Json:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            **per_value.describe_bounds(self.bounds, self.tolerance),
+            "retention": str(self.retention),
+            "swaps": [str(swap) for swap in self.swaps],
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
+    """Choose the largest retention, and redraw into each value as often as its bound demands."""
+    check_several(histogram)
+    bounds = per_value.list_bounds(histogram, spec)
+    if options.direction is Direction.BOTH:
+        raise InfeasibleError(
+            "the harmonic operator keeps beliefs from rising and not from falling; leave --direction both out, or "
+            "choose --mechanism fine-grain, uniform or subset."
+        )
+    gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
+    keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
+    keep = min(keep, MOST_KEEP_OUTCOMES)
+    while keep + sum(swaps := [_compute_least_swap(keep, gain) for gain in gains]) > LARGEST_BOUND:
+        keep //= 2
+    if not keep:
+        raise InfeasibleError(
+            "a posterior is so close to its prior that no value could ever be kept, and nothing could be counted; "
+            "allow larger posteriors."
+        )
+    return Plan(histogram, bounds, spec.tolerance, keep, tuple(swaps))
+
+
+def _compute_least_swap(keep: int, gain: Fraction | None) -> int:
+    """How many outcomes a value must own so that its bound holds: keep / (γ - 1), rounded up."""
+    return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
+
+
+def perturb(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> PerturbedRecords:
+    """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
+    outcomes = draws.get_stream(f"{NAME}/coins").draw_integers(first_row, len(codes), plan.outcome_count)
+    swapped = np.searchsorted(plan.outcome_ends, outcomes, side="right")
+    return PerturbedRecords(np.where(outcomes < plan.keep_outcomes, codes, swapped).astype(codes.dtype))
+
+
+def make_design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.design
+
+
+def read_design(design_json: JsonView, types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    parsed_design = Design(
+        values_from_json(design_json["domain"], types),
+        *per_value.read_bounds(design_json),
+        parse_exact(design_json["retention"], "the retention"),
+        tuple(parse_exact(swap, "a swap") for swap in design_json["swaps"]),
+    )
+    size = len(set(parsed_design.domain))
+    if not size == len(parsed_design.domain) == len(parsed_design.bounds) == len(parsed_design.swaps) or size == 1:
+        raise ReleaseFormatError("the design's domain, bounds and swaps do not fit together.")
+    if (
+        not 0 < parsed_design.retention < 1
+        or min(parsed_design.swaps) < 0
+        or parsed_design.retention + sum(parsed_design.swaps) != 1
+    ):
+        raise ReleaseFormatError("the design's retention or swaps are out of range.")
+    pairs = zip(compute_amplifications(parsed_design.bounds), parsed_design.swaps, strict=True)
+    if any(bound is not None and parsed_design.retention > (bound - 1) * swap for bound, swap in pairs):
+        raise ReleaseFormatError("the design's retention is higher than its bounds allow, so its promise is untrue.")
+    return parsed_design
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+@dataclass(frozen=True, slots=True)
+class HarmonicWeights(Weighing):
+    """Records kept by one coin, or redrawn by one law for all of them."""
+
+    retention: float
+    swaps: Floats
+
+    def expand_to_entries(self, theta: Floats) -> Floats:
+        """Every place is an entry."""
+        return theta
+
+    def weigh_scores(self, scores: Floats) -> Weights:
+        """A record that shows y adds (score_y - sum of b_j score_j) / p."""
+        return Weights(scores / self.retention, -(scores * self.swaps).sum(axis=-1) / self.retention)
+
+    def compute_variances(self, theta: Floats) -> Floats:
+        """The variance of the score that a record of y shows, over p²: its own with p, and that of j with b_j.
+
+        A constant changes nothing, and is chosen so that nothing large cancels.
+        """
+        scores = theta - theta[..., :1]
+        means, squares = ((numbers * self.swaps).sum(axis=-1, keepdims=True) for numbers in (scores, scores**2))
+        variances = self.retention * scores**2 + squares - (self.retention * scores + means) ** 2
+        return np.asarray(np.maximum(variances, 0.0) / self.retention**2)
+
+    def bound_scores(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score of all."""
+        nothing = np.zeros_like(scores)
+        return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
+
+
+def make_encoding(design: Design, /) -> ValueEncoding:
+    """Each record shows one value of the domain."""
+    return ValueEncoding(np.arange(len(design.domain)))
+
+
+def make_weights(design: Design, /) -> WeightColumns:
+    """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
+    size, swaps = len(design.domain), design.weighing.swaps
+    return {
+        "cell": np.zeros(size, dtype=np.int32),
+        "value": np.arange(size),
+        "if_equal": (1 - swaps) / design.weighing.retention,
+        "otherwise": -swaps / design.weighing.retention,
+    }
+
+
+def _estimate_closed_form(design: Design, tally: Tally, value_sets: Sequence[Indices]) -> list[Moments]:
+    """Estimate (o - R b) / p, where b is the chance to be redrawn into a wanted value.
+
+    A wanted record shows a wanted value with p + b and another one with b: hits are two binomials, and their variance
+    does not depend on what the other records hold.
+    """
+    rows, estimates = tally.rows.astype(np.float64), []
+    retention, nothing = np.array(design.weighing.retention), np.zeros(len(rows))
+    for places in value_sets:
+        if len(places) in (0, len(design.domain)):
+            estimates.append(Moments.exact(rows if len(places) else nothing))
+            continue
+        other = design.weighing.swaps[places].sum()
+        value = (tally.counts[:, places].sum(axis=1) - rows * other) / retention
+        base, slope = compute_flat_variance(retention, other, rows, 1)
+        moments = Moments(value, base, np.full(len(rows), slope), rows, nothing)
+        chances = np.repeat([[retention + other], [other]], len(rows), axis=1)
+        estimates.append(dataclass_replace(moments, chances=chances))
+    return estimates
+
+
+def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
+    """The coin, and how often each value is redrawn."""
+    weighing = design.weighing
+    return BrowserEstimator(
+        Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps}
+    )
+
+
+METHODS: Mapping[str, Method[Design]] = {
+    DEFAULT: make_weighted_method(
+        lambda design: design.weighing,
+        "unbiased count, exact or score interval",
+        NO_ASSUMPTION,
+        _estimate_closed_form,
+        needs_hits_only=lambda design: True,
+        twin=_make_twin,
+    )
+}
+
+
+def predict_record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the coin, and by how often each value is redrawn."""
+    weighing = design.weighing
+    base, slope = compute_flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)
+    return base + slope, base
+
+
+def predict_variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The exact variance of a count of each value."""
+    return compute_count_variances(predict_record_variances(plan.design), rows, counts)
+
+
+def predict_set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    return compute_set_variances(plan.design.weighing, plan.histogram.counts, share, sets)
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> Json:
+    """The coin, how often each value is drawn, and what it may be drawn for."""
+    published_design, names = plan.design, make_labels(plan.histogram.values)
+    limits = compute_amplifications(plan.bounds)
+    return {
+        "direction": Direction.UPWARD.value,
+        "retention": format_ratio(published_design.retention),
+        "swap": dict(zip(names, map(format_ratio, published_design.swaps), strict=True)),
+        "amplification": {name: limit and format_ratio(limit) for name, limit in zip(names, limits, strict=True)},
+    }
+
+
+def summarize(plan: Plan, /) -> str:
+    """The coin, in one line."""
+    factors = [factor for factor in compute_amplifications(plan.bounds) if factor is not None]
+    return (
+        f"retention {format_number(format_ratio(plan.design.retention))}; odds may rise "
+        f"{format_factor(min(factors))} for the strictest bound, {format_factor(max(factors))} for the loosest"
+    )
+
+
+def list_remarks(plan: Plan, /) -> list[Notice]:
+    """Which values have no bound, and that beliefs may fall."""
+    notices = per_value.list_remarks(plan.histogram.values, plan.bounds, may_fall=True)
+    return [
+        dataclass_replace(notice, sentence=f"{notice.sentence} {CERTAINTY_NOTE}")
+        if notice.code == "values-unprotected"
+        else notice
+        for notice in notices
+    ]
+
+
+def compute_likelihoods(plan: Plan, records: PerturbedRecords, /) -> tuple[Floats]:
+    """Each record by its coin: from every value alike, and more from the one that it shows."""
+    codes = np.asarray(records.values)
+    return compute_published_likelihoods(plan.design, codes, codes, np.arange(len(codes)))
+
+
+def compute_published_likelihoods(
+    design: Design, published_records: Codes, true_codes: Codes, rows: Indices, /
+) -> tuple[Floats]:
+    """The same from the design, whatever anybody holds."""
+    weighing, published_codes = design.weighing, published_records[rows]
+    chances = np.repeat(weighing.swaps[published_codes][:, np.newaxis], len(weighing.swaps), axis=1)
+    chances[np.arange(len(published_codes)), published_codes] += weighing.retention
+    return (chances,)
+
+
+def state_guarantee(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    sentence = per_value.state_guarantee(design.domain, design.bounds, design.tolerance, may_fall=True)
+    return sentence if all(design.bounds) else f"{sentence} {CERTAINTY_NOTE}"
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.SINGLE_VALUES,
+    request=BreachBoundPerValue,
+    options=Options,
+    plan=plan,
+    perturb=perturb,
+    make_design=make_design,
+    read_design=read_design,
+    make_encoding=make_encoding,
+    estimators=METHODS,
+    state_guarantee=state_guarantee,
+    error_prediction=ErrorPrediction(predict_variances=predict_variances, predict_set_variances=predict_set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=predict_record_variances),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summarize,
+        list_remarks=list_remarks,
+        remark_codes=per_value.REMARK_CODES,
+        value_columns=(
+            ValueColumn("swap", "drawn", format_number),
+            ValueColumn("amplification", "odds may rise", format_factor, "no bound"),
+        ),
+    ),
+    attack_model=AttackModel(
+        compute_likelihoods=compute_likelihoods, compute_published_likelihoods=compute_published_likelihoods
+    ),
+    comparability=Comparability(
+        match_posterior=BreachBoundPerValue.from_bound,
+        read_request=lambda design: BreachBoundPerValue.from_bounds(design.domain, design.bounds),
+    ),
+    estimation_weights=EstimationWeights(make_weights=make_weights),
+)

@@ -1,0 +1,50 @@
+"""What an attacker learns who also knows a public column: posteriors from the joint counts of the table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato._core.array_types import Counts, Floats
+from sfumato.mechanisms._randomized_response.perturbation_operators import Operator
+from sfumato.mechanisms.capabilities import Risk
+
+ROUNDING = 1e-9
+"""A belief above a bound by no more than this is a matter of floating-point numbers."""
+
+
+def measure_risk(operator: Operator, shares: Floats, groups: Counts, priors: Floats, posteriors: Floats) -> Risk:
+    """What an attacker comes to believe who knows which group of the table a record is in, and its values' counts.
+
+    `groups` has a row for each group and a column for each value; a value is breached where its share of the group is
+    within its prior, and its chance, given the cell and the published value, is above its posterior. By Bayes' rule
+    that chance is g(x) P(y|x) / sum of g(z) P(y|z), with g the group's count of x times the share of x in the cell.
+    """
+    sizes = groups.sum(axis=1, keepdims=True)
+    is_covered = (groups <= sizes * priors * (1 + ROUNDING)) & (posteriors < 1)
+    limits = posteriors * (1 + ROUNDING)
+    worst, breached = 0.0, 0.0
+    for cell in range(len(operator.sizes)):
+        is_in_cell = operator.cells == cell
+        places, retention, swap = operator.places[is_in_cell], operator.retention[is_in_cell], operator.swap[is_in_cell]
+        entry_counts = groups[:, places] * shares[is_in_cell]
+        covered_counts = np.where(is_covered[:, places], entry_counts, 0.0)
+        # A column for each published value y: how many are expected to show it.
+        expected_counts = (entry_counts @ swap)[:, None] + entry_counts * retention
+        own = covered_counts * (retention + swap) / np.where(expected_counts > 0, expected_counts, 1.0)
+        other = _find_other_posteriors(covered_counts * swap, expected_counts)
+        excess = _find_other_posteriors(covered_counts * swap / limits[places], expected_counts)
+        worst = max(worst, float(own.max(initial=0.0)), float(other.max(initial=0.0)))
+        breached += float(expected_counts[(own > limits[places]) | (excess > 1.0)].sum())
+    return Risk(worst, breached / float(sizes.sum()))
+
+
+def _find_other_posteriors(weights: Floats, expected_counts: Floats) -> Floats:
+    """For each published value, the largest of the other values' chances: the largest weight that is not its own."""
+    width = weights.shape[1]
+    if width == 1:
+        return np.zeros_like(weights)
+    order = np.argpartition(weights, width - 2, axis=1)
+    first, second = order[:, -1:], order[:, -2:-1]
+    is_own = np.arange(width) == first
+    best = np.where(is_own, np.take_along_axis(weights, second, axis=1), np.take_along_axis(weights, first, axis=1))
+    return np.asarray(best / np.where(expected_counts > 0, expected_counts, 1.0))
