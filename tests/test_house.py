@@ -128,7 +128,8 @@ def test_nobody_asks_a_mechanism_or_a_record_what_it_is() -> None:
 
 def test_rule_would_notice_who_knows_too_much() -> None:
     module = read(
-        "from sfumato.mechanisms._randomized_response import uniform_mechanism\nname = 'subset'\nisinstance(name, Sets | Values)"
+        "from sfumato.mechanisms._randomized_response import uniform_mechanism\n"
+        "name = 'subset'\nisinstance(name, Sets | Values)"
     )
     assert "sfumato.mechanisms._randomized_response.uniform_mechanism" in module.imports
     assert "subset" in module.constants
