@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
+import re
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
@@ -13,7 +15,9 @@ import pytest
 from command_line import TEST_KEY, content, fail, people, run, succeed, write_csv
 from releases import read_json
 from sfumato import Request, SfumatoError, SpecError, plan, publish
-from sfumato._publish.request_file import COLUMN_SECTIONS, PATH, SECTIONS, RequestKey, list_keys
+from sfumato._publish import request_settings
+from sfumato._publish.request_file import COLUMN_SECTIONS, PATH, REQUEST_KEYS, SECTIONS, RequestKey, list_keys
+from sfumato._publish.request_settings import DEFAULTS
 from sfumato.cli.app import build
 from sfumato.cli.engine_options import EngineOptions
 from sfumato.cli.options import (
@@ -365,3 +369,10 @@ def test_library_needs_a_table_in_the_file(desk: Path) -> None:
     Path("request.toml").write_text('[columns]\nsensitive = "disease"\n[promise]\nprior = 0.1\nposterior = 0.5\n')
     with pytest.raises(SpecError, match="names no table"):
         Request.from_file("request.toml")
+
+
+def test_every_setting_of_a_request_has_a_default_and_is_used() -> None:
+    names = {key.parameter for name, key in REQUEST_KEYS.items() if name != PATH}
+    used_names = set(re.findall(r'settings\["(\w+)"\]', inspect.getsource(request_settings)))
+    assert names == DEFAULTS.keys()
+    assert names == used_names
