@@ -64,7 +64,9 @@ def _attack_mechanisms(conditions: Conditions, rows: int) -> Iterator[AttackedMe
     """Every mechanism that has a plan for the table."""
     sample = conditions.tables.get_sample("occupations", rows, conditions.seed)
     public_names = tuple(name for name in sample.table.column_names if name != sample.sensitive_column)
-    request = Request(sample.table, schema=Schema.of(sample.sensitive_column), spec=BOUND, accept_disclosing=public_names)
+    request = Request(
+        sample.table, schema=Schema.of(sample.sensitive_column), spec=BOUND, accept_disclosing=public_names
+    )
     engine = LocalEngine()
     with tempfile.TemporaryDirectory() as folder:
         source = open_table(request, Path(folder), engine)

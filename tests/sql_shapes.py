@@ -95,7 +95,10 @@ def open_release(folder: Path) -> Release:
 
     schema = Schema.of("diagnosis", ranges={"age": [0, 20, 40, 60, 120]})
     request = Request(
-        table(), schema=schema, spec=BreachBound("1/3", "3/4"), accept_disclosing=("stay", "drugs", "age", "sex", "ward")
+        table(),
+        schema=schema,
+        spec=BreachBound("1/3", "3/4"),
+        accept_disclosing=("stay", "drugs", "age", "sex", "ward"),
     )
     return publish(request, folder / "release", unsafe_test_key=known_key(1)).release
 

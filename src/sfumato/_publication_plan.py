@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -95,8 +94,8 @@ class Request:
         if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
             raise SchemaError(
                 f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
-                "several as one, make them a compound (--compound a,b); to protect each for itself, ask for decoys "
-                "(--group-size)."
+                "several as one, make them a compound (`compound=['a', 'b']`); to protect each for itself, ask "
+                "for decoys (`spec=DecoyGroups(...)`)."
             )
         object.__setattr__(self, "spec", self.spec.share_among_rows(self.schema.person_rows.max_rows))
         options = add_shared_options(self.options, [REGISTRY[name] for name in self.mechanism_names])
@@ -350,7 +349,7 @@ def list_column_notices(
     if (unique_share := table_survey.uniqueness.after_bins.unique_share) >= NOTABLE_UNIQUE_SHARE:
         sentence = (
             f"{unique_share:.1%} of the records are alone with their public columns, so whoever knows these finds the "
-            "person; put columns into wider ranges (--ranges), or leave some out (--drop)."
+            "person; put columns into wider ranges (`ranges=`), or leave some out (`drop=`)."
         )
         notices.append(Notice("records-alone", sentence, None, {"share": unique_share}))
     if not sample.is_whole:
@@ -365,12 +364,14 @@ def list_column_notices(
                 Notice("telling-column", f"{predictor.sentence}; this was accepted.", predictor.columns[0], numbers)
             )
         elif (
-            predictor.is_coarser and not predictor.is_predictive and predictor.columns[0] not in request.accept_disclosing
+            predictor.is_coarser
+            and not predictor.is_predictive
+            and predictor.columns[0] not in request.accept_disclosing
         ):
             sentence = (
                 f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, and "
-                "tells that much of everybody's value for certain; leave it out (--drop "
-                f"{shlex.quote(predictor.columns[0])})."
+                "tells that much of everybody's value for certain; leave it out "
+                f"(`drop={[predictor.columns[0]]!r}`)."
             )
             notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
     if bound is None:

@@ -332,7 +332,9 @@ def test_nearly_unique_column_is_refused_unless_it_is_confirmed_left_out_or_coar
     assert "'number' is nearly unique (60 of the 60 records that have a value are alone with it)" in sentence
     assert "(--person number if it says whose row it is, else --identifier number)" in sentence
     assert "coarsen it (--ranges number=...), or confirm it by name (--keep number)" in sentence
-    for number, options in enumerate((["--identifier", "number"], ["--keep", "number"], ["--ranges", "number=0,30,60"])):
+    for number, options in enumerate(
+        (["--identifier", "number"], ["--keep", "number"], ["--ranges", "number=0,30,60"])
+    ):
         succeed(*publishing("people.csv", *options, out=f"release-{number}"))
 
 

@@ -156,9 +156,9 @@ class Spice(Enum):
 
 @dataclass(frozen=True)
 class Seasoning:
-    spice: Spice = option(Spice.MILD, "--spice", "How much spice.")
-    limit: Exact | None = option(None, "--spice-limit", "At most R of it.", metavar="R")
-    is_fresh: bool = option(False, "--fresh", "Only what is fresh.")
+    spice: Spice = option(Spice.MILD, "spice", "How much spice.")
+    limit: Exact | None = option(None, "spice_limit", "At most R of it.", metavar="R")
+    is_fresh: bool = option(False, "fresh", "Only what is fresh.")
 
 
 def test_options_of_a_new_mechanism_are_taken_and_shown(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

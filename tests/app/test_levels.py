@@ -14,7 +14,16 @@ from sfumato import Release
 
 CODES = ("J10", "J45", "J00", "F32", "F41", "I10", "I21")
 BOUND = ("--prior", "1/10", "--posterior", "1/3")
-ROLES = ("--sensitive", "code", "--hierarchy", "code=codes.csv", "--accept-disclosing", "age", "--accept-disclosing", "sex")
+ROLES = (
+    "--sensitive",
+    "code",
+    "--hierarchy",
+    "code=codes.csv",
+    "--accept-disclosing",
+    "age",
+    "--accept-disclosing",
+    "sex",
+)
 SHARED = ("--levels", "code=0.8,chapter=0.2")
 
 

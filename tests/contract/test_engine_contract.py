@@ -259,7 +259,11 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
     make_small(monkeypatch)
     table = with_gaps()
     request = Request(
-        table, schema=Schema.of(["disease", "sex"]), spec=DecoyGroups(2), accept_disclosing=("age",), accept_exposure=True
+        table,
+        schema=Schema.of(["disease", "sex"]),
+        spec=DecoyGroups(2),
+        accept_disclosing=("age",),
+        accept_exposure=True,
     )
     for name, each in {"usual": USUAL, "other": engine}.items():
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=each)

@@ -155,7 +155,9 @@ def test_sets_as_lists_have_the_same_bytes(sail: Any, tmp_path: Path, monkeypatc
 def test_columns_that_are_protected_each_for_itself_have_the_same_bytes(sail: Any, tmp_path: Path) -> None:
     table = str(saved(with_gaps(), tmp_path / "people.parquet", 15))
     schema = Schema.of(["disease", "sex"])
-    request = Request(table, schema=schema, spec=DecoyGroups(2), accept_disclosing=("age", "weight"), accept_exposure=True)
+    request = Request(
+        table, schema=schema, spec=DecoyGroups(2), accept_disclosing=("age", "weight"), accept_exposure=True
+    )
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 

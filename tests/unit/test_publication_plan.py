@@ -140,7 +140,9 @@ def test_accepting_is_another_request(tmp_path: Path) -> None:
     plain = asking(chapters()).to_record()
     assert asking(chapters(), accept_disclosing=("chapter",)).to_record() != plain
     assert asking(chapters(), accept_exposure=True).to_record() != plain
-    ways = [asking(chapters(), accept_disclosing=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))]
+    ways = [
+        asking(chapters(), accept_disclosing=names).to_record() for names in (("sex", "chapter"), ("chapter", "sex"))
+    ]
     assert ways[0] == ways[1]
 
 

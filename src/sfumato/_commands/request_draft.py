@@ -45,8 +45,8 @@ Lines that begin with "#" do nothing. What only you can decide is marked DECIDE:
 from a line below it, and put in what is right for your table.
 """
 OPTIONS = """
-Every option of `sfumato publish --help` can stand here: without its --, and with _ for -. Paths are relative to this
-file. The same option on the command line wins.
+Every option of `sfumato publish` can stand here by its name, with _ for -. Paths are relative to this file. The same
+option on the command line wins.
 """
 DECIMAL = "Numbers are written with a comma, it seems:"
 MISSING = "These texts stand for a missing value, in every column:"
@@ -158,7 +158,7 @@ def check_place(target: Path, *, force: bool) -> None:
         raise TargetError(f"a request file is known by its ending: name one that ends in {TOML}, not {str(target)!r}.")
     check_outside(target, "the request file")
     if os.path.lexists(target) and not force:
-        raise TargetError(f"{str(target)!r} exists; choose another name with --out, or replace it with --force.")
+        raise TargetError(f"{str(target)!r} exists; choose another name (`out=`), or replace it with `force=True`.")
 
 
 # -------------------------------------------------------------------------------------------------- how things are said

@@ -29,6 +29,7 @@ from sfumato._request.person_rows import MOST_ROWS, Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.requirements import PrivacySpec
 from sfumato._request.schema import NullPolicy, Ranges, Schema, read_domain
+from sfumato.cli.flags import format_flag, name_flags
 from sfumato.cli.option_group import OptionGroup, make_command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
@@ -51,7 +52,9 @@ Decimal = Annotated[
     str, typer.Option("--decimal", metavar="MARK", help="The decimal mark in a CSV file: a point, or a comma.")
 ]
 
-PER_COLUMN_FLAGS = " or ".join(flag.name for kind in REQUIREMENT_KINDS if kind.IS_COLUMNWISE for flag in kind.FLAGS)
+PER_COLUMN_FLAGS = " or ".join(
+    format_flag(flag.name) for kind in REQUIREMENT_KINDS if kind.IS_COLUMNWISE for flag in kind.FLAGS
+)
 
 
 # ----------------------------------------------------------------------------------------------------------- the table
@@ -114,7 +117,9 @@ class TableOptions(OptionGroup):
     ] = field(default_factory=list)
     ranges: Annotated[
         list[str],
-        typer.Option("--ranges", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
+        typer.Option(
+            "--ranges", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."
+        ),
     ] = field(default_factory=list)
     drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to leave out. Repeatable.")] = (
         field(default_factory=list)
@@ -314,9 +319,9 @@ class PromiseOptions(OptionGroup):
         values: dict[str, Any] = {}
         for mechanism in REGISTRY.values():
             for name, flag in list_flags(mechanism.options):
-                if self.given[flag.parameter] is not None:
-                    holders.setdefault(flag.parameter, []).append((mechanism, name))
-                    values[flag.parameter] = flag.read(self.given[flag.parameter])
+                if self.given[flag.name] is not None:
+                    holders.setdefault(flag.name, []).append((mechanism, name))
+                    values[flag.name] = flag.read(self.given[flag.name])
         options_by_mechanism: dict[str, dict[str, Any]] = {}
         for parameter, owners in holders.items():
             meeting = [
@@ -329,9 +334,15 @@ class PromiseOptions(OptionGroup):
 
 def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:
     """An option that is None where it is not given, so that what it is for can tell."""
-    option_info = typer.Option(flag.name, metavar=flag.metavar, min=flag.minimum, help=flag.help, rich_help_panel=panel)
+    option_info = typer.Option(
+        format_flag(flag.name),
+        metavar=flag.metavar,
+        min=flag.minimum,
+        help=name_flags(flag.help),
+        rich_help_panel=panel,
+    )
     kind: Any = Literal.__getitem__(flag.choices) if flag.choices else flag.kind
-    return make_command_parameter(flag.parameter, kind | None, option_info, None)
+    return make_command_parameter(flag.name, kind | None, option_info, None)
 
 
 @dataclass(frozen=True)
@@ -357,7 +368,9 @@ class StopOptions(OptionGroup):
     accept_disclosing: Annotated[
         list[str],
         typer.Option(
-            "--accept-disclosing", metavar="COL", help="Go on though a public column tells the protected one. Repeatable."
+            "--accept-disclosing",
+            metavar="COL",
+            help="Go on though a public column tells the protected one. Repeatable.",
         ),
     ] = field(default_factory=list)
     accept_exposure: Annotated[

@@ -284,7 +284,9 @@ def test_count_that_misnames_a_group_gets_one_sentence(release: Release, query: 
 
 def test_release_without_a_hierarchy_has_no_levels(tmp_path: Path) -> None:
     table = pa.table({"sex": ["F", "M"] * 30, SENSITIVE: ["a", "b", "c"] * 20})
-    request = Request(table, schema=Schema.of(SENSITIVE), **WAYS["uniform"].request("uniform"), accept_disclosing=("sex",))
+    request = Request(
+        table, schema=Schema.of(SENSITIVE), **WAYS["uniform"].request("uniform"), accept_disclosing=("sex",)
+    )
     plain = publish(request, tmp_path / "plain", unsafe_test_key=known_key(0), on_notice=lambda notice: None).release
     assert plain.hierarchies == {}
     with pytest.raises(QueryError, match="there is no table 'disease'"):

@@ -208,7 +208,9 @@ def test_integers_are_texts_on_request(tmp_path: Path) -> None:
 def test_public_column_with_a_domain_has_its_type_too(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("ward,code\n" + "7,a\n8,b\n" * 6)
     schema = Schema.of("code", domains={"code": ("a", "b"), "ward": ("07", "7", "8")})
-    request = Request(tmp_path / "people.csv", schema=schema, spec=BOUND, mechanism="uniform", accept_disclosing=("ward",))
+    request = Request(
+        tmp_path / "people.csv", schema=schema, spec=BOUND, mechanism="uniform", accept_disclosing=("ward",)
+    )
     made = publish(request, tmp_path / "release")
     assert made.release.manifest.get_field("ward").type == "string"
     assert verify(tmp_path / "release", tmp_path / "people.csv").has_passed

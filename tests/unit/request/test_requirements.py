@@ -378,7 +378,7 @@ def test_request_survives_pickling(known: Known) -> None:
 @every_request
 @pytest.mark.usefixtures("files")
 def test_request_is_made_by_its_flags(known: Known) -> None:
-    assert {flag.parameter for flag in known.spec.FLAGS} == set(known.given)
+    assert {flag.name for flag in known.spec.FLAGS} == set(known.given)
     assert type(known.spec).from_flags(known.given) == known.spec
 
 
@@ -386,7 +386,7 @@ def test_request_is_made_by_its_flags(known: Known) -> None:
 @pytest.mark.usefixtures("files")
 def test_request_is_the_one_whose_flags_were_given(known: Known) -> None:
     """What was not given is None, or is not there at all."""
-    nothing = {flag.parameter: None for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
+    nothing = {flag.name: None for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
     assert (
         make_requirement(known.given)
         == make_requirement({**nothing, **known.given, "sensitive": ["disease"]})
@@ -397,14 +397,14 @@ def test_request_is_the_one_whose_flags_were_given(known: Known) -> None:
 @every_request
 def test_flags_belong_to_one_request_and_stand_in_its_words(known: Known) -> None:
     for flag in known.spec.FLAGS:
-        assert flag.name.startswith("--")
+        assert flag.name.isidentifier()
         assert flag.help.endswith(".")
-        assert flag.name in known.spec.FLAGS_TEXT
-        assert flag.parameter == flag.name[2:].replace("-", "_")
+        assert f"`{flag.name}=`" in known.spec.FLAGS_TEXT
         assert [kind for kind in REQUIREMENT_KINDS if flag.name in {each.name for each in kind.FLAGS}] == [
             type(known.spec)
         ]
-    assert any(flag.name in known.spec.REQUIREMENT_TEXT for flag in known.spec.FLAGS)
+    resolved_kind = known.spec.RESOLVED_KIND or type(known.spec)
+    assert f"`spec={resolved_kind.__name__}(...)`" in known.spec.REQUIREMENT_TEXT
 
 
 def test_cap_offset_or_factor_may_be_left_out() -> None:
@@ -414,11 +414,11 @@ def test_cap_offset_or_factor_may_be_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("given_", "lacking"),
-    [({}, "--prior and --posterior"), ({"prior": "1/10"}, "--posterior"), ({"posterior": "1/2"}, "--prior")],
+    [({}, "`prior=` and `posterior=`"), ({"prior": "1/10"}, "`posterior=`"), ({"posterior": "1/2"}, "`prior=`")],
     ids=["nothing", "no posterior", "no prior"],
 )
 def test_what_a_bound_lacks_is_named(given_: dict[str, str], lacking: str) -> None:
-    sentence = rf"^say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3\.$"
+    sentence = rf"^say what to protect: give {lacking}, for example `prior='1/10'` `posterior='1/3'`\.$"
     with pytest.raises(SpecError, match=sentence):
         make_requirement(given_)
 
