@@ -123,8 +123,8 @@ class PersonGrouping:
             raise SchemaError(
                 f"{repeated:,} of {persons:,} persons have {several} (the same {self.person!r}, up to {largest:,} "
                 "times), and every further row of a person averages the protection away: publish one row of each "
-                "(`one_row='random'`, or `one_row='first:COLUMN'`), or share the bound among up to K rows of each "
-                "(`rows_per_person=K`, and `surplus='drop'` where some have more)."
+                "(`one_row='first:COL'`, `one_row='last:COL'` or `one_row='random'`), or share the bound among up to "
+                "K rows of each (`rows_per_person=K`, and `surplus='drop'` where some have more)."
             )
 
     def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:

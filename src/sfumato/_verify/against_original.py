@@ -153,7 +153,9 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
     groups_by_column = {}
     for name, hierarchy_source in hierarchies.items():
         if name not in levels and name not in published:
-            raise SpecError(f"the release has no hierarchy of {name!r}; leave it out of `hierarchies=`.")
+            raise SpecError(
+                f"the release has no hierarchy of {name!r}; leave `hierarchies={{{name!r}: Path('FILE')}}` out."
+            )
         hierarchy = (
             hierarchy_source if isinstance(hierarchy_source, Hierarchy) else Hierarchy.read(hierarchy_source)
         ).canonical_hierarchy

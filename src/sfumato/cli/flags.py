@@ -21,8 +21,8 @@ COMMA_LISTS = ("compound", "values")
 REQUIREMENT = "spec"
 """The argument whose options follow from the kind of request."""
 SENTENCE_KEYS = (
-    *("sentence", "message", "error", "detail", "reason", "why_not", "would_stop", "not_attacked", "recommendation"),
-    "note",
+    *("sentence", "message", "error", "detail", "reason", "why_not", "would_stop", "not_attacked"),
+    *("recommendation", "note", "remarks"),
 )
 """The keys of JSON under which sentences of the library stand."""
 DATA_KEYS = ("rows",)
@@ -53,7 +53,7 @@ def name_flags_in_json(entries: object, key: str | None = None) -> object:
         return {
             name: entry if name in DATA_KEYS else name_flags_in_json(entry, name) for name, entry in entries.items()
         }
-    return [name_flags_in_json(entry) for entry in entries] if isinstance(entries, list | tuple) else entries
+    return [name_flags_in_json(entry, key) for entry in entries] if isinstance(entries, list | tuple) else entries
 
 
 def _format_argument(name: str, value_text: str) -> str:

@@ -229,10 +229,10 @@ TIGHT, WIDE = BreachBound("1/5", "1/4"), BreachBound("1/100", "1/2")
 PER_VALUE = BreachBoundPerValue({"HIV": WIDE, "flu": TIGHT, None: BOUND})
 BUCKETS = (
     "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one column, "
-    "or choose --mechanism uniform or subset, which cover every statement."
+    "or choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
 )
 DECOYS = (
-    "decoys of combinations say nothing about the columns they are made of; name each of the columns with --sensitive "
+    "decoys of combinations say nothing about the columns they are made of; name each of the columns with `sensitive=` "
     "instead, and each is protected for itself."
 )
 
@@ -266,8 +266,9 @@ KNOWN = [
         {"bounds": Path("bounds.csv")},
         {"bounds": {"HIV": "1/100 1/2", "flu": "1/5 1/4", "(missing)": "1/10 1/2"}},
         "the belief in each of 3 values may rise no further than its own bound.",
-        "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
-        "bound with --mechanism uniform or subset, which cover every statement.",
+        "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
+        "(`spec=Tolerance(...)`), or for one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover "
+        "every statement.",
     ),
     Known(
         Tolerance("3/2"),
@@ -449,7 +450,7 @@ def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> Non
     assert found.resolve(histogram).list_caps(histogram.values) == (Fraction(1, 10), Fraction(1, 4), Fraction(1))
     with pytest.raises(SpecError, match="a cap for a value that is not in the domain: '3'"):
         found.resolve(Histogram.of(("HIV", "flu"), (10, 90)))
-    with pytest.raises(SpecError, match="two kinds of request were made, by --cap-factor and --cap-offset"):
+    with pytest.raises(SpecError, match="two kinds of request were made, by `cap_factor=` and `cap_offset=`"):
         make_requirement({"caps": tmp_path / "caps.csv", "cap_factor": "2", "diversity": 3})
 
 

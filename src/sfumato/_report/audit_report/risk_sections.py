@@ -30,8 +30,8 @@ MOST_SETS, MOST_VALUES = 10, 20
 """So many rows are read on a page; all are in the JSON output."""
 WITHOUT_KEY = (
     "No key told whose record is whose (no plan file was given): {:,} people were found by their public columns, and "
-    "among people who are alike it was drawn by the law of the release. Of those the numbers say what the design tells, "
-    "not whether the release keeps to it."
+    "among people who are alike it was drawn by the law of the release. Of those the numbers say what the design "
+    "tells, not whether the release keeps to it."
 )
 WIDE_FIGURE = 700
 """A figure whose rows have long names."""

@@ -222,7 +222,7 @@ def check_predictive_columns(predictions: Sequence[ColumnPrediction]) -> None:
         return
     # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
     single_columns = [prediction.columns[0] for prediction in predictive if len(prediction.columns) == 1]
-    named_columns = list(dict.fromkeys(single_columns)) or predictive[0].columns[:1]
+    named_columns = list(dict.fromkeys(single_columns)) or list(predictive[0].columns[:1])
     raise InfeasibleError(
         f"{predictive[0].sentence}, and no perturbation hides what other columns say: leave out what tells "
         f"(`drop={named_columns!r}`), coarsen it, or go on in spite of it (`accept_disclosing={named_columns!r}`)."

@@ -336,8 +336,8 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
         count, usual, smaller = gain
         shrunk_sentence = (
             f"counts of {count:,.0f} records are typically off by {format_relative_error(smaller)} with "
-            f"`method='shrunk'`, and by {format_relative_error(usual)} with the default, if the share of the records that a "
-            "condition selects differs from value to value by half; shrunk is biased and has no interval."
+            f"`method='shrunk'`, and by {format_relative_error(usual)} with the default, if the share of the records "
+            "that a condition selects differs from value to value by half; shrunk is biased and has no interval."
         )
         notices.append(Notice("shrunk-is-closer", shrunk_sentence, numbers={"default": usual, "shrunk": smaller}))
     return [*notices, *_warn_even_dealing(plan, expected)]

@@ -103,7 +103,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     if hierarchy is None:
         raise InfeasibleError(
             "records are drawn at several levels of a hierarchy, and the values have no groups; declare them with "
-            "`hierarchies=`."
+            "`hierarchies={'COL': Path('FILE')}`."
         )
     requested_shares = options.list_shares(hierarchy)
     importance = {} if requested_shares is not None else options.list_importance(hierarchy)

@@ -40,7 +40,9 @@ class Options:
     def list_shares(self, hierarchy: Hierarchy) -> dict[int, Fraction] | None:
         """The share of each level that has one, by its number; None where they follow from the importance."""
         if self.levels is not None and self.importance is not None:
-            raise SpecError("shares of the levels and their importance were given; give `levels=` or `importance=`.")
+            raise SpecError(
+                "shares of the levels and their importance were given; give one of `levels=`, `importance=`."
+            )
         if self.importance is not None:
             return None
         if self.levels is None:
