@@ -16,6 +16,8 @@ import papers
 import sfumato
 from sfumato._records.encoding_registry import ENCODINGS
 from sfumato._verify.reference_distributions import REFERENCE_DISTRIBUTIONS
+from sfumato.cli.app import build
+from sfumato.cli.flags import name_flags
 from sfumato.mechanisms import REGISTRY
 
 ROOT = Path(sfumato.__file__).parent
@@ -153,12 +155,27 @@ def test_laws_use_no_code_of_the_mechanisms() -> None:
 
 FLAG = re.compile(r"(?<!var\()(?<![\w{;-])--(?!upgrade\b)[a-z]")
 """An option of the command line; a variable of CSS and `pip install --upgrade` are none."""
+ARGUMENT = re.compile(r"`([a-z_]+)=")
+
+
+@cache
+def options() -> frozenset[str]:
+    """The options of all commands."""
+    commands = build().commands.values()
+    return frozenset(name for command in commands for parameter in command.params for name in parameter.opts)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("cli/")])
 def test_only_the_command_line_names_its_options(name: str) -> None:
     """Messages name arguments, which the command line turns into options."""
     assert not [text for text in modules()[name].constants if FLAG.search(text)]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("cli/")])
+def test_every_argument_in_a_message_is_an_option(name: str) -> None:
+    """`spec=` alone is none: its options follow from the kind of request."""
+    arguments = {argument for text in modules()[name].constants for argument in ARGUMENT.findall(text)} - {"spec"}
+    assert {name_flags(f"`{argument}=`") for argument in arguments} <= options()
 
 
 def test_rule_would_notice_an_option_in_a_message() -> None:

@@ -72,7 +72,7 @@ def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> N
         ("people.xlsx", b"PK\x03\x04", "cannot be read as an Excel file; check that it is whole"),
         ("people.csv.gz", b"\x1f\x8b", "is damaged: it cannot be unpacked; check that it was copied whole."),
         ("people", HEADER + ROWS, "is no table that can be read: name a file that ends in .csv, .tsv"),
-        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; say its encoding (--encoding latin-1"),
+        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; say its encoding, such as --encoding latin-1"),
         ("people.csv", b"", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"\n\n", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"a" * 200_000, "the first line of 'people.csv' does not name columns"),
@@ -142,7 +142,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
 def test_wrong_encoding_is_refused_and_the_right_one_works(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["Grippe"] * 4 + ["Röteln"] * 4), encoding="latin-1")
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence == "'people.csv' is not utf-8 text; say its encoding (--encoding latin-1, for example)."
+    assert sentence == "'people.csv' is not utf-8 text; say its encoding, such as --encoding latin-1."
     succeed(*publishing("people.csv", "--encoding", "latin-1"))
     answer = succeed("query", "release", "SELECT disease, COUNT(*) FROM release GROUP BY disease", "--json").json
     assert [row["disease"] for row in answer["rows"]] == ["Grippe", "Röteln"]
@@ -472,10 +472,10 @@ def test_unknown_treatment_of_nulls_is_refused(desk: Path, table: Path) -> None:
         ("age=0,40,40,99", "the edges 0, 40, 40, 99 must rise from left to right."),
         ("age=0,forty,99", "the edge 'forty' is neither a number nor a date such as 2024-01-31."),
         ("age=0,nan", "the edge 'nan' is neither a number nor a date"),
-        ("age=0,2024-01-31", "the edges of bins are all numbers or all dates."),
+        ("age=0,2024-01-31", "the edges of ranges are all numbers or all dates."),
         (
             "age=2024-01-31T00:00,2024-02-01T00:00+01:00",
-            "either all edges of bins have an offset from UTC, or none has.",
+            "either all edges of ranges have an offset from UTC, or none has.",
         ),
     ],
 )

@@ -41,7 +41,7 @@ def read_attached_table(name: str, table: Any) -> pa.Table:
 
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
-    """Read `name=file`, as the command line gives it."""
+    """Read name=file, as the command line gives it."""
     paths: dict[str, Path] = {}
     for text in texts:
         name, mark, path = text.partition("=")

@@ -142,12 +142,12 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
         if max(above) == max(below):
             raise InfeasibleError(
                 f"the levels {hierarchy.levels[lower]!r} and {hierarchy.levels[upper]!r} have the same groups; leave "
-                f"one of them out, as in `levels='{first}=4/5,...'` with the levels that differ."
+                f"one of them out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
             )
     if not max(groups[-1]):
         raise InfeasibleError(
             f"the level {hierarchy.levels[numbers[-1]]!r} has one group, so there is nothing to tell apart; leave it "
-            f"out, as in `levels='{first}=4/5,...'` with the levels that differ."
+            f"out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
         )
 
 

@@ -77,7 +77,7 @@ def _parse_by_number(hierarchy: Hierarchy, text: str, argument: str) -> dict[int
 
 
 def _parse_numbers(text: str, argument: str) -> dict[str, Fraction]:
-    """Numbers by the name of a level, from `code=0.8,chapter=0.2`."""
+    """Numbers by the name of a level, from code=0.8,chapter=0.2."""
     numbers: dict[str, Fraction] = {}
     for part in text.split(","):
         name, mark, number = part.rpartition("=")
