@@ -21,7 +21,8 @@ from decoys import Codes, histogram_of, released, slots_of
 
 from sfumato._core.exact_numbers import round_share_down
 from sfumato._core.random_draws import Draws
-from sfumato._publication_plan import Request, attack_plan
+from sfumato._publish.publication_plan import attack_plan
+from sfumato._publish.request import Request
 from sfumato._records.tally import Holdings
 from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.requirements import BreachBound, PrivacySpec

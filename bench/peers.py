@@ -64,10 +64,10 @@ def by_sfumato(values: Values, size: int) -> npt.NDArray[np.float64]:
     histogram = Histogram.of([f"{value:04d}" for value in range(size)], np.bincount(values, minlength=size).tolist())
     draws = Draws.from_fresh_key()
     plan = uniform.plan(histogram, BOUND, uniform.options(), draws)
-    drawn = uniform.replace(plan, values.astype(np.min_scalar_type(size)), None, draws, 0).values
+    drawn = uniform.perturb(plan, values.astype(np.min_scalar_type(size)), None, draws, 0).values
     tally = Tally.of_symbols(np.bincount(np.asarray(drawn), minlength=size))
     wanted = [np.array([place]) for place in range(size)]
-    found = uniform.methods["closed"].count(uniform.make_design(plan), tally, wanted)
+    found = uniform.estimators["closed"].count(uniform.make_design(plan), tally, wanted)
     return np.array([float(moments.value[0]) for moments in found])
 
 

@@ -96,8 +96,8 @@ def tallies(contender: Contender, plan: Any, masks: Sequence[Masks], sensitive: 
     slots = None
     if module.uses_slots:
         slots = Slots(draws, module.name, counts.tolist())(sensitive, np.zeros(len(counts), dtype=np.int64))
-    replaced = module.replace(plan, sensitive.astype(np.uint16), slots, draws, 0)
-    shown = module.shown(module.make_design(plan))
+    replaced = module.perturb(plan, sensitive.astype(np.uint16), slots, draws, 0)
+    shown = module.make_encoding(module.make_design(plan))
     if isinstance(shown, SetEncoding):
         bits = np.unpackbits(replaced.values, axis=1, count=shown.size).astype(np.float32)
         members = np.array(masks, dtype=np.float32) @ bits
@@ -124,7 +124,7 @@ def errors(
 ) -> dict[float, float]:
     """The mean relative error of the queries of each selectivity."""
     module = REGISTRY[contender.mechanism]
-    design, count = module.make_design(plan), module.methods["closed"].count
+    design, count = module.make_design(plan), module.estimators["closed"].count
     found = {}
     for share, asked in pool.items():
         off = [
@@ -149,7 +149,9 @@ def expected_errors(
                 variance = cells_variance(plan, counts, value)
             else:
                 rows = np.full(len(counts), counts.sum())
-                variance = float(module.variances(plan, rows, np.full(len(counts), float(truth)))[value])
+                variance = float(
+                    module.error_prediction.predict_variances(plan, rows, np.full(len(counts), float(truth)))[value]
+                )
             off.append(np.sqrt(2 / np.pi * variance) / truth)
         found[share] = float(np.mean(off)) if off else float("nan")
     return found

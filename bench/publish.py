@@ -40,7 +40,6 @@ from sfumato import (
     LocalEngine,
     Request,
     Schema,
-    _publication_plan,
     choose,
     publish,
 )
@@ -53,7 +52,8 @@ from sfumato._profile import equivalence_classes, joint_counts, record_sample
 from sfumato._profile import table_scan as surveying
 from sfumato._profile.piece_offsets import PieceOffset
 from sfumato._profile.table_scan import scan_table
-from sfumato._publication_plan import open_table
+from sfumato._publish import publication_plan
+from sfumato._publish.publication_plan import open_table
 from sfumato._risk.attackers import attacker_knowledge, planned_exposure, predictive_columns
 from sfumato.cli.program import PandasBlocker
 from sfumato.mechanisms._subset_selection import subset
@@ -194,17 +194,17 @@ class _Watch:
         self.clock: list[float] = []
         """By the main thread alone: other work goes on beside the others."""
         self._inside = threading.local()
-        self.wrap(joint_counts._ColumnGroup, "hash")
-        self.wrap(equivalence_classes, "value_words")
-        for name in ("_sort", "result"):  # adding is little but sorting
+        self.wrap(joint_counts._ColumnGroup, "add_hashes")
+        self.wrap(equivalence_classes, "hash_values")
+        for name in ("_sort", "compute_shares"):  # adding is little but sorting
             self.wrap(equivalence_classes.ClassSizeSketch, name)
-        self.wrap(equivalence_classes, "alone_among")
-        for name in ("add", "merge", "result"):
+        self.wrap(equivalence_classes, "count_unique")
+        for name in ("add", "merge", "to_table"):
             self.wrap(record_sample.Sampler, name)
-        self.wrap(surveying, "alone_without")
-        for name in ("targets", "tellings", "column_notices", "attacks"):
-            self.wrap(_publication_plan, name)
-        for name in ("best_guess", "told_groups"):
+        self.wrap(surveying, "compute_unique_without")
+        for name in ("make_targets", "measure_predictions", "list_column_notices", "run_planned_attacks"):
+            self.wrap(publication_plan, name)
+        for name in ("measure_best_guess", "count_disclosed_records"):
             self.wrap(predictive_columns, name)
         self.wrap(planned_exposure, "attack")
         self.wrap(attacker_knowledge.ColumnEvidence, "of")

@@ -18,7 +18,8 @@ from sfumato._comparison.mechanism_trial import Trial, TrialTable, plan_trial, r
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._figures.line_chart import Axis, MeasuredLine, draw_lines
 from sfumato._figures.number_format import format_percent, join_phrases
-from sfumato._publication_plan import Request, open_table, survey_table
+from sfumato._publish.publication_plan import open_table, survey_table
+from sfumato._publish.request import Request
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema

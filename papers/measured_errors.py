@@ -23,8 +23,8 @@ from papers.experiment_outcome import STANDARD_ERRORS
 from papers.experiment_tables import TableSample
 from papers.query_pools import Band, Pool
 from sfumato._core.arrays import Floats
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.estimate import Estimates
 from sfumato._query.release import Release
 from sfumato._request.requirements import PrivacySpec

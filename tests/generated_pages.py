@@ -17,8 +17,9 @@ from typing import Any
 
 from releases import SENSITIVE, WAYS, accepting, people
 from sfumato._evidence import Dossier, audit_release
-from sfumato._publication import publish
-from sfumato._publication_plan import PublicationPlan, Request, plan
+from sfumato._publish.publication import publish
+from sfumato._publish.publication_plan import PublicationPlan, plan
+from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._release.manifest import README
 from sfumato._report import make_audit_page, make_certificate, make_plan_page, make_question_page

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from sfumato._core.digests import compute_file_digest
 from sfumato._engines.engine import Engine
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, compute_manifest_digest

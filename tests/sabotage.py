@@ -16,8 +16,8 @@ import pytest
 
 from releases import SENSITIVE, WAYS, accepting
 from sfumato._planning.plan_file import RequestRecord
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._records import PerturbedRecords
 from sfumato._request.requirements import PrivacySpec

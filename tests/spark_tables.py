@@ -19,8 +19,8 @@ from releases import WAYS, accepting, known_key, people
 from sfumato import BreachBound, Schema, SparkEngine
 from sfumato._engines.engine import Engine
 from sfumato._engines.shuffle import Bundle
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato.errors import SfumatoError
 
 

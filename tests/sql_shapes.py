@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from releases import known_key
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.describe_statements import AS_PUBLISHED
 from sfumato._query.estimate import EXACT_METHOD
 from sfumato._query.release import Release

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from sfumato._planning.bound_for_error import bound_for_error
     from sfumato._planning.mechanism_choice import choose
     from sfumato._planning.predicted_error import ChosenMechanism
-    from sfumato._publication import Publication, publish
-    from sfumato._publication_plan import PublicationPlan, Request, plan
+    from sfumato._publish.publication import Publication, publish
+    from sfumato._publish.publication_plan import PublicationPlan, plan
+    from sfumato._publish.request import Request
     from sfumato._query.answer import Answer
     from sfumato._query.counting.count_queries import CountQuery, Range
     from sfumato._query.estimate import Estimate, Estimates, Interval
@@ -189,15 +190,15 @@ _MODULES = {
     "NoticeError": "sfumato.errors",
     "NoticeWarning": "sfumato._request.warnings",
     "NullPolicy": "sfumato._request.schema",
-    "PublicationPlan": "sfumato._publication_plan",
+    "PublicationPlan": "sfumato._publish.publication_plan",
     "PrivacySpec": "sfumato._request.requirements",
-    "Publication": "sfumato._publication",
+    "Publication": "sfumato._publish.publication",
     "QueryError": "sfumato.errors",
     "Range": "sfumato._query.counting.count_queries",
     "ReadOptions": "sfumato._readers.read_options",
     "Release": "sfumato._query.release",
     "ReleaseFormatError": "sfumato.errors",
-    "Request": "sfumato._publication_plan",
+    "Request": "sfumato._publish.request",
     "RequestDraft": "sfumato._commands.init",
     "Role": "sfumato._request.schema",
     "Schema": "sfumato._request.schema",
@@ -222,8 +223,8 @@ _MODULES = {
     "lint": "sfumato._risk.lint.lint_table",
     "measure": "sfumato._risk.privacy_models.measure_table",
     "page": "sfumato._commands.release_commands",
-    "plan": "sfumato._publication_plan",
-    "publish": "sfumato._publication",
+    "plan": "sfumato._publish.publication_plan",
+    "publish": "sfumato._publish.publication",
     "query": "sfumato._commands.release_commands",
     "verify": "sfumato._verify.against_original",
 }

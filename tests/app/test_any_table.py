@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from releases import known_key
 from selection import examples
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
 from sfumato._request.schema import Schema
 from sfumato.errors import InfeasibleError

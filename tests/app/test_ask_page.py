@@ -33,8 +33,8 @@ from asked_pages import (
 )
 from command_line import fail, publishing, run, succeed
 from releases import WAYS, accepting, known_key, people, published_by
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.intervals import FEW_EXPECTED_HITS, compute_intervals
 from sfumato._query.release import Release
 from sfumato._release.description import Description

@@ -688,7 +688,7 @@ def test_several_columns_are_refused_because_caps_of_combinations_do_not_cover_t
 @pytest.mark.slow
 def test_several_columns_would_be_published_and_counted_as_one(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables and the counts of a compound, with the refusal out of the way."""
-    monkeypatch.setattr(sys.modules["sfumato._publication_plan"], "check_parts", lambda *arguments: None)
+    monkeypatch.setattr(sys.modules["sfumato._publish.publication_plan"], "check_parts", lambda *arguments: None)
     table = write_parquet(desk / "patients.parquet", patients())
     succeed("publish", table, "--out", "release", "--compound", "disease,drug", "--diversity", "4")
     succeed("verify", "release", "--original", table)

@@ -247,13 +247,13 @@ def test_full_memory_is_told_in_words_and_leaves_nothing_behind(
 
 SIGNALLED = """
 import os, signal, sys
-from sfumato import _publication
+from sfumato._publish import publication
 from sfumato.cli import main
-sent, is_ignored, written = signal.Signals[sys.argv[1]], sys.argv[2] == "ignored", _publication.write_records
+sent, is_ignored, written = signal.Signals[sys.argv[1]], sys.argv[2] == "ignored", publication.write_records
 def write_records(*given, **named):
     os.kill(os.getpid(), sent)
     return written(*given, **named)
-_publication.write_records = write_records
+publication.write_records = write_records
 if is_ignored:
     signal.signal(sent, signal.SIG_IGN)
 main(sys.argv[3:])

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from command_line import succeed, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refused, spread
 from selection import examples
-from sfumato._publication_plan import Request, plan
+from sfumato._publish.publication_plan import plan
+from sfumato._publish.request import Request
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import InfeasibleError

@@ -14,8 +14,8 @@ import pytest
 from command_line import complaint, content, fail, people, run, succeed, write_csv, write_csv_rows, write_parquet
 from sfumato._commands.request_draft import format_table_path, quote_toml
 from sfumato._profile import role_guessing
+from sfumato._publish.request_file import list_keys
 from sfumato._readers.open_table import open_source
-from sfumato.cli.request_file import list_keys
 
 ROWS = 3000
 

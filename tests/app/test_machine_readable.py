@@ -13,7 +13,7 @@ import pytest
 import sfumato
 from command_line import BOUND, complaint, content, people, publishing, run, succeed, write_csv
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
-from sfumato._publication_plan import list_notice_codes
+from sfumato._publish.publication_plan import list_notice_codes
 from sfumato._request.warnings import NOTICE_CODES
 from sfumato.mechanisms import REGISTRY
 

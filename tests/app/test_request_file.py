@@ -5,14 +5,25 @@ from __future__ import annotations
 import difflib
 import json
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin
 
 import pytest
 
 from command_line import TEST_KEY, content, fail, people, run, succeed, write_csv
 from releases import read_json
+from sfumato import Request, SfumatoError, SpecError, plan, publish
+from sfumato._publish.request_file import COLUMN_SECTIONS, PATH, SECTIONS, RequestKey, list_keys
 from sfumato.cli.app import build
-from sfumato.cli.request_file import COLUMN_SECTIONS, PATH, SECTIONS, list_keys
+from sfumato.cli.options import (
+    NoticeOptions,
+    PlanTableOptions,
+    PromiseOptions,
+    ReleaseOptions,
+    StopOptions,
+    TargetOptions,
+)
+from sfumato.cli.where import EngineOptions
 
 REQUEST = """
 [table]
@@ -297,3 +308,60 @@ def test_nearest_key_is_the_one_that_was_meant() -> None:
         (nearest,) = difflib.get_close_matches(key[1:], known, 1, 0)
         assert nearest == key or len(key) <= 6
     assert not {*SECTIONS, *COLUMN_SECTIONS} & {*list_keys()} - {PATH, "ranges", "publish_at"}
+
+
+# -------------------------------------------------------------------------------------------------------- the library
+
+
+def test_keys_are_the_options_of_the_commands() -> None:
+    groups = (
+        *(PlanTableOptions, PromiseOptions, TargetOptions, StopOptions, ReleaseOptions, NoticeOptions, EngineOptions),
+    )
+    options = {PATH: RequestKey("table", Path)}
+    for parameter in (item for group in groups for item in group.list_parameters() if item.name != "table"):
+        declared, info = get_args(parameter.annotation)
+        kind = next(item for item in get_args(declared) or (declared,) if item is not NoneType)
+        name = next(item for item in (info.default, *info.param_decls) if str(item).startswith("--"))
+        options[name.removeprefix("--").replace("-", "_")] = RequestKey(
+            parameter.name,
+            kind if kind in (bool, int, Path) else str,
+            get_origin(declared) is list,
+            "," in (info.metavar or "") and get_origin(declared) is not list,
+        )
+    assert list_keys() == options
+
+
+def test_library_reads_the_request_of_a_file(request_file: Path) -> None:
+    succeed("publish", request_file, "--out", "by-command", "--unsafe-test-key", "11" * 32)
+    publish(Request.from_file(request_file), "by-library", unsafe_test_key="11" * 32)
+    one, other = (Path(name, "data.parquet").read_bytes() for name in ("by-command", "by-library"))
+    assert one == other
+
+
+def test_library_takes_options_of_a_mechanism_from_a_file(request_file: Path) -> None:
+    request_file.write_text(request_file.read_text() + 'mechanism = "subset"\nsubset_form = "list"\nforce = true\n')
+    request = Request.from_file(request_file)
+    assert (request.mechanism, request.options["subset"].form.value) == ("subset", "list")
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("nulls = 'perhaps'", "nulls"),
+        ("surplus = 'keep'", "surplus"),
+        ("subset_form = 'tree'", "subset_form"),
+        ("min_bucket = 0", "min_bucket"),
+        ("mechanism = 'magic'", "magic"),
+        ("colour = 'red'", "colour"),
+    ],
+)
+def test_library_refuses_in_a_file_what_no_setting_takes(line: str, part: str, request_file: Path) -> None:
+    request_file.write_text(request_file.read_text() + line + "\n")
+    with pytest.raises(SfumatoError, match=part):
+        plan(Request.from_file(request_file))
+
+
+def test_library_needs_a_table_in_the_file(desk: Path) -> None:
+    Path("request.toml").write_text('[columns]\nsensitive = "disease"\n[promise]\nprior = 0.1\nposterior = 0.5\n')
+    with pytest.raises(SpecError, match="names no table"):
+        Request.from_file("request.toml")

@@ -188,8 +188,8 @@ SEEING = (
         "_records/",
         "_verify/",
         "_risk/",
+        "_publish/",
     ),
-    "_publication.py",
 )
 """The modules that see values of the table; what they raise must keep them apart from the sentence."""
 

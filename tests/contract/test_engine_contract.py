@@ -26,7 +26,6 @@ from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
 from parquet_files import pages_of
 from releases import BOUND, WAYS, known_key, people, published, published_by
-from sfumato import _publication, _publication_plan
 from sfumato._core.random_draws import Draws
 from sfumato._engines import engine as engines
 from sfumato._engines import shuffle
@@ -41,8 +40,9 @@ from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records, write_side_table
 from sfumato._planning.mechanism_choice import choose
 from sfumato._profile.table_scan import TableScan
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish import publication, publication_plan
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import ReadOptions
 from sfumato._readers.sources import MemorySource, Source
@@ -119,7 +119,7 @@ def surveyed(
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
     request = Request(given_input.table, schema=schema, **way.request(mechanism))
-    request, found = _publication_plan.survey_table(request, source, engine, folder, draws, keeps=True)
+    request, found = publication_plan.survey_table(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
@@ -763,7 +763,7 @@ def test_wide_column_that_changes_between_the_passes_is_refused(
 def test_table_that_is_lost_as_soon_as_it_was_opened_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, opened = tmp_path / "people.csv", _publication.open_table
+    path, opened = tmp_path / "people.csv", publication.open_table
     pa_csv.write_csv(people(ROWS), path)
 
     def lost(*given: Any) -> Source:
@@ -771,7 +771,7 @@ def test_table_that_is_lost_as_soon_as_it_was_opened_is_refused(
         path.unlink()
         return found
 
-    monkeypatch.setattr(_publication, "open_table", lost)
+    monkeypatch.setattr(publication, "open_table", lost)
     with pytest.raises(SourceError, match=r"^the table cannot be read: No such file or directory\.$"):
         published(path, tmp_path / "release")
     assert os.listdir(tmp_path) == []

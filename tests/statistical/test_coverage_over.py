@@ -22,8 +22,8 @@ import pytest
 
 from releases import known_key
 from selection import examples
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._request.schema import Schema
 from statistical.covering import Range, assert_covers, assert_covers_too_rarely
 from statistical.test_coverage_queries import LEVEL, LIMITS, REGIONS, WAYS, Trial, people

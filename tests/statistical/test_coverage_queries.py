@@ -25,8 +25,8 @@ import pytest
 
 from releases import Way, known_key
 from selection import examples
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
 from sfumato._request.group_requirements import DecoyGroups, LinearCap

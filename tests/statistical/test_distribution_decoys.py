@@ -21,8 +21,9 @@ from releases import known_key
 from sfumato._core.random_draws import Draws
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._perturb.perturbation import Rewrite, Slots
-from sfumato._publication import publish
-from sfumato._publication_plan import Request, survey_table
+from sfumato._publish.publication import publish
+from sfumato._publish.publication_plan import survey_table
+from sfumato._publish.request import Request
 from sfumato._readers.sources import MemorySource
 from sfumato._records import DATA_FILE
 from sfumato._request.group_requirements import DecoyGroups

@@ -18,8 +18,8 @@ import pytest
 from scipy import stats
 
 from releases import known_key
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._request.group_requirements import Diversity, LinearCap
 from sfumato._request.requirements import PrivacySpec
 from sfumato._request.schema import Schema

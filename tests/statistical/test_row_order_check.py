@@ -21,8 +21,8 @@ from releases import SENSITIVE, WAYS, accepting, edit_manifest
 from sabotage import RECORDS, patients, plan_of, released, truth
 from sfumato._engines import shuffle
 from sfumato._parquet.parquet_writer import write_table
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema

@@ -19,7 +19,8 @@ from sfumato._engines.local_engine import LocalEngine
 from sfumato._perturb.perturbation import Rewrite
 from sfumato._perturb.record_writer import write_records
 from sfumato._planning.mechanism_choice import choose
-from sfumato._publication_plan import Request, survey_table
+from sfumato._publish.publication_plan import survey_table
+from sfumato._publish.request import Request
 from sfumato._readers.sources import MemorySource
 from sfumato._records import DATA_FILE
 from sfumato._request.histogram import Histogram

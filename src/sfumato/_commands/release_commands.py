@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.cell_values import values_to_json
+from sfumato._core.json_types import Json
 from sfumato._engines.engine import Progress
 from sfumato._evidence import Dossier, audit_release
 from sfumato._query.answer import Answer
 from sfumato._query.query_limits import DEFAULT_SECONDS
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._report import (
     Certificate,
     QuestionPage,
@@ -28,7 +29,7 @@ from sfumato._report.question_page.page_file import MAX_MEGABYTES
 from sfumato._request.hierarchy import Hierarchy
 
 
-def info(release: str | Path | Release) -> dict[str, Any]:
+def info(release: str | Path | Release) -> Json:
     """Describe a release: its columns, values, mechanism, design and guarantee."""
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest = opened.manifest
@@ -58,10 +59,10 @@ def query(  # noqa: PLR0913 - the options of the command
     sql: str,
     *,
     method: str | None = None,
-    attach: Mapping[str, Any] | None = None,
+    attach: Mapping[str, AnyTable] | None = None,
     simultaneous: bool = False,
     consistent: bool = False,
-    totals: Sequence[Any] = (),
+    totals: Sequence[AnyTable] = (),
     timeout: float = DEFAULT_SECONDS,
 ) -> Answer:
     """Answer a question in SQL; every number comes with a standard error and a 95% confidence interval.
@@ -116,12 +117,12 @@ def page(  # noqa: PLR0913 - the options of the command
 
 def audit(  # noqa: PLR0913 - the options of the command
     release: str | Path,
-    original: Any,
+    original: AnyTable,
     out: str | Path | None = None,
     *,
     plan_file: str | Path | None = None,
     second: tuple[str | Path, str | Path | None] | None = None,
-    population: Any = None,
+    population: AnyTable = None,
     context: Path | None = None,
     questions: Sequence[str] = (),
     seed: int | None = None,

@@ -24,7 +24,8 @@ from sfumato._perturb.record_writer import encode_row_group
 from sfumato._planning.mechanism_choice import AUTO
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.table_scan import TableScan
-from sfumato._publication_plan import PublicationPlan, Request, check_publishable, open_table, survey_table
+from sfumato._publish.publication_plan import PublicationPlan, check_publishable, open_table, survey_table
+from sfumato._publish.request import Request
 from sfumato._records import Naming
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.histogram import Histogram

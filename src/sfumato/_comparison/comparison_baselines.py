@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_percent
 from sfumato._profile.record_sample import Sample
 from sfumato._request.histogram import Histogram
@@ -36,7 +36,7 @@ class Baseline:
     """What an attacker gains; None where nothing is shown of a person."""
     description: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {"name": self.name, "relative_error": self.error, "gain": self.gain, "words": self.description}
 

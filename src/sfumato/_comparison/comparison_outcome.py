@@ -7,14 +7,14 @@ whose release would be stopped.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sfumato._comparison.comparison_baselines import Baseline
 from sfumato._comparison.matching_criteria import Aim, SameError
 from sfumato._comparison.mechanism_trial import Trial
 from sfumato._core.cell_values import format_relative_error
+from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_exact_percent, format_points, format_quantity
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.requirements import BreachBound
@@ -94,7 +94,7 @@ class Comparison:
     def possible_contenders(self) -> tuple[Contender, ...]:
         """Those that have a plan; the recommended one first, then as strong ones, the least error first."""
 
-        def rank(candidate: Contender) -> tuple[Any, ...]:
+        def rank(candidate: Contender) -> tuple[object, ...]:
             is_last = candidate.trial.error is None
             return (
                 candidate is not self.recommended_contender,
@@ -152,7 +152,7 @@ class Comparison:
         """The advice in words: for which attacker, which mechanism, and what the others would do."""
         return " ".join(_write_advice(self))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         best = self.recommended_contender
         return {
@@ -269,12 +269,12 @@ def _format_gain(contender: Contender) -> str:
     return format_points(contender.trial.gain)
 
 
-def _join_names(names: Any) -> str:
+def _join_names(names: Iterable[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else str(last)
 
 
-def _write_contender_json(comparison: Comparison, contender: Contender) -> dict[str, Any]:
+def _write_contender_json(comparison: Comparison, contender: Contender) -> Json:
     trial, name = contender.trial, contender.mechanism.name
     contender_json = {"mechanism": name, "guarantee": contender.mechanism.guarantee, "possible": contender.is_possible}
     if trial.chosen_plan is None or trial.spec is None:

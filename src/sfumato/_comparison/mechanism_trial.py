@@ -15,7 +15,7 @@ import numpy as np
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
 from sfumato._profile.table_scan import TableScan
-from sfumato._publication_plan import Request
+from sfumato._publish.request import Request
 from sfumato._records.column_codes import SensitiveColumns
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import SEVERAL_ROWS_REASON, BreachBound, PrivacySpec

@@ -12,10 +12,16 @@ BLOCK_ROWS = 1 << 17
 steps are long enough for threads, which wait for each other between them: of blocks of a tenth of that, two threads
 together make no more than one."""
 
-Codes = npt.NDArray[np.integer[Any]]
+Array = npt.NDArray[np.generic]
+"""An array of any type."""
+
+WholeNumbers = npt.NDArray[np.integer[Any]]
+"""Whole numbers of any width, with or without a sign."""
+
+Codes = WholeNumbers
 """Indices of values in their domain, in the narrowest unsigned type that holds them."""
 
-UInts = npt.NDArray[np.integer[Any]]
+UInts = WholeNumbers
 """Whole numbers from 0 on, of any width: slots, ranks, ids."""
 
 Bits64 = npt.NDArray[np.uint64]
@@ -38,3 +44,6 @@ Amounts = Counts | Floats
 """Counts of records, or sums of numbers of the counted records."""
 
 Mask = npt.NDArray[np.bool_]
+
+UIntType = np.dtype[np.unsignedinteger[Any]]
+"""The type of unsigned integers of some width."""

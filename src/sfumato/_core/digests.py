@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from sfumato._core.json_types import JsonView
 from sfumato._core.object_store import File, read_file_version
 
 FileMapper = Callable[[Callable[[File], str], Sequence[File]], Iterable[str]]
@@ -29,7 +29,7 @@ def _compute_version_digest(path: File) -> str:
     return read_file_version(path) or compute_file_digest(path)
 
 
-def compute_json_digest(document: Mapping[str, Any]) -> str:
+def compute_json_digest(document: JsonView) -> str:
     """The SHA-256 of the canonical JSON: sorted keys, no white space."""
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

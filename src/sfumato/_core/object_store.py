@@ -89,7 +89,7 @@ class Address:
         return bucket.partition("@")[0] + slash + name
 
     @property
-    def _store(self) -> Any:
+    def _store(self) -> pafs.FileSystem:
         names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
         endpoint = next((os.environ[name] for name in names if os.environ.get(name)), None)
         return _open_store(self.scheme, self.key.partition("/")[0], endpoint)
@@ -123,7 +123,7 @@ class Address:
 
     # ---------------------------------------------------------------------------------------------- reading and writing
 
-    def open_seekable(self) -> Any:
+    def open_seekable(self) -> pa.NativeFile:
         """The file as Arrow reads it: from any place in it."""
         return self._store.open_input_file(self._path)
 
@@ -164,7 +164,7 @@ class Address:
             self._store.delete_dir(self._path)
 
 
-def is_spark_name(table: Any) -> bool:
+def is_spark_name(table: object) -> bool:
     """Whether a table is named as Spark knows it."""
     return isinstance(table, str) and table.startswith(SPARK_PREFIX)
 
@@ -182,7 +182,7 @@ class BufferFile:
         """What the name ends with, from its last dot on."""
         return PurePosixPath(self.name).suffix
 
-    def open_seekable(self) -> Any:
+    def open_seekable(self) -> pa.NativeFile:
         """The file as Arrow reads it: from any place in it."""
         return pa.BufferReader(self.content)
 
@@ -207,7 +207,7 @@ def read_file_version(file: File) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _open_store(scheme: str, bucket: str, endpoint: str | None) -> Any:
+def _open_store(scheme: str, bucket: str, endpoint: str | None) -> pafs.FileSystem:
     """The store that has a bucket. Not every pyarrow looks for the endpoint in the environment."""
     try:
         if scheme == "s3" and endpoint is not None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from sfumato._core.json_types import Json
+
 OptionValue = TypeVar("OptionValue")
+
+OptionValues = Mapping[str, Any]
+"""Values of options by the names of their fields or parameters: each is of the type that its own flag declares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class Flag:
     choices: tuple[str, ...] = ()
     """The values that may be given, where the type has others that only the library sets."""
 
-    def read(self, argument: Any) -> Any:
+    def read(self, argument: object) -> object:
         """Turns what was given into a value of the field."""
         return self.kind(argument) if self.choices else argument
 
@@ -48,7 +53,7 @@ def option(  # noqa: PLR0913 - what is said of an option
     return field(default=default, metadata={"flag": Flag(name, help_text, Any, metavar, minimum, choices)})
 
 
-def list_flags(options: type[Any]) -> Iterator[tuple[str, Flag]]:
+def list_flags(options: type) -> Iterator[tuple[str, Flag]]:
     """The fields of a dataclass of options that have a flag, each with the type that it is given as."""
     kinds = get_type_hints(options)
     for option_field in fields(options):
@@ -67,14 +72,14 @@ def _find_flag_type(kind: Any) -> Any:
     return kinds[0] if len(kinds) == 1 else str
 
 
-def dump_options(options: Any) -> dict[str, Any]:
+def dump_options(options: Any) -> Json:
     """Every option by the name of its field, with the value that is used."""
     return {
         option_field.name: _convert_to_json(getattr(options, option_field.name)) for option_field in fields(options)
     }
 
 
-def _convert_to_json(value: Any) -> Any:
+def _convert_to_json(value: object) -> object:
     """A value as JSON has it; an exact number as a text."""
     if isinstance(value, Enum):
         return value.value

@@ -17,14 +17,14 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sfumato._core.arrays import BLOCK_ROWS, Bits64, Counts, UInts
+from sfumato._core.arrays import BLOCK_ROWS, Bits64, Counts, UInts, UIntType
 from sfumato._core.sorting import LARGEST_WORD, find_sorted_positions
 from sfumato.errors import InternalError, SpecError
 
@@ -358,7 +358,7 @@ def _apply_rounds(
     return left, right
 
 
-def _choose_half_type(left_size: int) -> np.dtype[np.unsignedinteger[Any]]:
+def _choose_half_type(left_size: int) -> UIntType:
     """The narrowest type for the sum of two numbers below the size of the larger half."""
     return np.min_scalar_type(2 * left_size)
 

@@ -13,9 +13,10 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sfumato._core.cell_values import Value, display
+from sfumato._core.json_types import Json
 from sfumato.errors import SfumatoError, SpecError, explain_os_error
 
 Entry = TypeVar("Entry")
@@ -63,7 +64,7 @@ def read_small(path: Path, label: str, error_type: type[SfumatoError], largest: 
     return content
 
 
-def read_toml(path: Path, label: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+def read_toml(path: Path, label: str, parse_float: Callable[[str], object] = float) -> Json:
     """What stands in a TOML file; `named` is how it is called in a sentence about what is wrong with it."""
     try:
         text = read_small(path, label, SpecError, LARGEST_TOML).decode("utf-8-sig")

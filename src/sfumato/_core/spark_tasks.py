@@ -42,7 +42,7 @@ class RetryableError(Exception):
     """What went wrong may go well another time."""
 
 
-def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: Any) -> Callable[[Batches], Batches]:
+def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: object) -> Callable[[Batches], Batches]:
     """A function for `mapInArrow`: what a worker sends that runs a function of ours on what it gets.
 
     The function inside goes as code, and so runs on a worker of any version; what it runs there goes by name.
@@ -51,7 +51,7 @@ def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: Any) -
     driver_versions = {name: version(name) for name in ("sfumato", "pyarrow", "numpy")}
     payload, module_name = pickle.dumps((run, arguments)), __name__
 
-    def task(batches: Any) -> Any:
+    def task(batches: Batches) -> Batches:
         import importlib.metadata  # noqa: PLC0415 - it runs elsewhere
         import pickle  # noqa: PLC0415
 
@@ -70,7 +70,7 @@ def make_remote_task(run: Callable[..., Iterator[WorkerRow]], *arguments: Any) -
     return task
 
 
-def run_on_workers(frame: Any, run: Callable[..., Iterator[WorkerRow]], *arguments: Any) -> Any:
+def run_on_workers(frame: Any, run: Callable[..., Iterator[WorkerRow]], *arguments: object) -> Any:
     """The frame of what workers send who run a function of ours on the rows of a frame."""
     task = make_remote_task(run, *arguments)
     with translate_spark_errors():

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Places
 from sfumato._core.sorting import find_sorted_positions
-from sfumato._records.column_codes import convert_to_arrow, find_smallest_type
+from sfumato._records.column_codes import CodedRows, convert_to_arrow, find_smallest_type
 
 FILE_ROWS = 1 << 24
 """So many rows make a file, and up to here they are in one."""
@@ -29,7 +29,7 @@ PART_ROWS, LARGEST_PART = 1 << 17, 1 << 19
 MOST_PARTS = 1 << 8
 """As many as a byte numbers: by bytes rows are sorted fastest."""
 
-Rows = dict[str, Any]
+Rows = CodedRows
 """Rows on their way: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
 
 ORDER = ""
@@ -72,7 +72,7 @@ class Bundle:
         return data
 
     @classmethod
-    def unpack(cls, file: int, data: Any) -> Bundle:
+    def unpack(cls, file: int, data: pa.Buffer | bytes) -> Bundle:
         """A bundle that has arrived, without copying it."""
         reader = pa.ipc.open_stream(data)
         coded, offsets = (json.loads(reader.schema.metadata[name]) for name in (b"coded", b"offsets"))
@@ -81,7 +81,7 @@ class Bundle:
         rows = {name: column.to_numpy() if name in coded else column for name, column in columns}
         return cls(file, rows, np.array(offsets, dtype=np.int64))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Bundle.unpack, (self.file, self.pack())
 
 
@@ -111,7 +111,7 @@ class PartStore:
         self.bundles: list[Bundle] = []
         self.bundle_bytes = 0
         self.file: Any = None
-        self.columns_by_type: dict[np.dtype[Any], list[str]] = {}
+        self.columns_by_type: dict[np.dtype[np.generic], list[str]] = {}
         """The columns of numbers in the file, by their type."""
         self.other_schema: pa.Schema | None = None
         """The other columns, which follow them."""
@@ -196,9 +196,9 @@ class PartStore:
         return part_rows
 
 
-def _group_by_type(rows: Rows) -> dict[np.dtype[Any], list[str]]:
+def _group_by_type(rows: Rows) -> dict[np.dtype[np.generic], list[str]]:
     """The columns that are numbers, by their type; wide ones first, so that each begins where the machine wants it."""
-    names_by_type: dict[np.dtype[Any], list[str]] = {}
+    names_by_type: dict[np.dtype[np.generic], list[str]] = {}
     for name, column in rows.items():
         if isinstance(column, np.ndarray):
             names_by_type.setdefault(column.dtype, []).append(name)

@@ -16,7 +16,7 @@ from itertools import groupby, islice, pairwise
 from mmap import ACCESS_READ, mmap
 from operator import attrgetter
 from tempfile import TemporaryFile
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ from sfumato._core.spark_tasks import (
 from sfumato._engines.engine import Engine, Progress, Resources, TablePiece
 from sfumato._engines.local_engine import LocalEngine, ignore_progress
 from sfumato._engines.shuffle import Bundle
+from sfumato._readers.reader import AnyTable
 from sfumato._readers.sources import Source
 from sfumato._readers.spark_frames import get_session, is_frame
 from sfumato.errors import EngineError
@@ -104,7 +105,7 @@ class SparkEngine:
         report_items(len(all_items))
         yield from map(_decode_result, sent_results)
 
-    def _run_tasks(self, run: Callable[..., Iterator[WorkerRow]], work: Any, items: Sequence[Any]) -> Any:
+    def _run_tasks(self, run: Callable[..., Iterator[WorkerRow]], work: object, items: Sequence[object]) -> Any:
         """What the workers send, with a task for each item."""
         with translate_spark_errors():
             numbered = self.session.range(0, len(items), 1, max(1, len(items)))
@@ -120,7 +121,7 @@ class SparkEngine:
                 return int(self.session.conf.get("spark.sql.shuffle.partitions", "64"))
 
 
-def choose_engine(table: Any, progress: Progress = ignore_progress) -> Engine:
+def choose_engine(table: AnyTable, progress: Progress = ignore_progress) -> Engine:
     """The engine for a table, where nobody asks for another: the session of a frame, or this machine."""
     spark_session = (
         get_session() if is_spark_name(table) else getattr(table, "sparkSession", None) if is_frame(table) else None
@@ -176,7 +177,7 @@ def _finish_part(finish: bytes, part: int, blocks: Iterator[WorkerRow]) -> Itera
         yield WorkerRow(part, 0, 0, True, pack_error(error))
 
 
-def _sort_blocks(batches: Batches, file: Any) -> Iterator[WorkerRow]:
+def _sort_blocks(batches: Batches, file: BinaryIO) -> Iterator[WorkerRow]:
     """What came for the parts of a task, in order; it waits in a file, because they may be many."""
     block_places: list[tuple[WorkerRow, int, int]] = []
     for batch in batches:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -16,12 +16,14 @@ import pyarrow as pa
 
 from sfumato._core.arrays import Codes
 from sfumato._core.cell_values import make_labels
+from sfumato._core.json_types import Json, JsonView
 from sfumato._evidence.measured_utility import OwnAnswer, Utility, answer_own_questions, measure_random_counts
 from sfumato._evidence.singling_out import SinglingOut, measure_singling_out
 from sfumato._evidence.stated_context import StatedContext
 from sfumato._planning.plan_file import PlanFile
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import Hierarchy
@@ -69,7 +71,7 @@ class Dossier:
     """How many rows of the table were not published; None where that is not known."""
     dropped_columns: tuple[str, ...]
     """The columns of the table that were not published."""
-    remembered_request: Mapping[str, Any] | None = None
+    remembered_request: JsonView | None = None
     """What the plan file remembers of the request, if it was given."""
     context: StatedContext = field(default_factory=StatedContext)
     own_answers: tuple[OwnAnswer, ...] = ()
@@ -97,7 +99,7 @@ class Dossier:
         """Whether every check passed: the release is what it says."""
         return not self.failed_checks
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines: everything that the page has, and the rows that it leaves out."""
         manifest = self.manifest
         checks = [*self.verification.checks, *self.audit.checks]
@@ -150,7 +152,7 @@ class _OriginalView:
     def of(
         cls,
         release: Release,
-        original: Any,
+        original: AnyTable,
         plan_file: str | Path | None,
         *,
         hierarchies: Mapping[str, Hierarchy | Path] | None,
@@ -171,12 +173,12 @@ class _OriginalView:
 
 def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     release: str | Path,
-    original: Any,
+    original: AnyTable,
     *,
     report_date: date,
     plan_file: str | Path | None = None,
     second: tuple[str | Path, str | Path | None] | None = None,
-    population: Any = None,
+    population: AnyTable = None,
     context: Path | None = None,
     questions: Sequence[str] = (),
     seed: int | None = None,
@@ -255,12 +257,12 @@ def check_original(verification: Verification) -> None:
             )
 
 
-def _make_rereadable(original: Any) -> Any:
+def _make_rereadable(original: AnyTable) -> AnyTable:
     """A table that can be read more than once."""
     return original.read_all() if isinstance(original, pa.RecordBatchReader) else original
 
 
-def _encode_column(batches: Any, name: str) -> Codes:
+def _encode_column(batches: Iterable[pa.RecordBatch], name: str) -> Codes:
     """One column of a table as numbers of its values."""
     arrays = [batch.column(name) for batch in batches]
     return encode_batch_values(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)

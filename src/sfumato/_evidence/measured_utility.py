@@ -6,19 +6,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes
+from sfumato._core.json_types import Json
 from sfumato._figures import EstimateWithTruth
 from sfumato._figures.answer_intervals import AnswerRow, list_answer_rows
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.release import Release
+from sfumato._records.tally import ResultRow
 from sfumato._risk.attackers.record_linkage import encode_shared_values
 from sfumato._risk.attackers.release_matching import find_domain_places
 from sfumato.errors import SfumatoError
@@ -68,7 +69,7 @@ class Utility:
         ]
         return median(near_errors) if near_errors else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "questions": len(self.known_answers),
@@ -133,7 +134,7 @@ class OwnAnswer:
     rows: tuple[tuple[AnswerRow, float | None], ...] = ()
     failure_reason: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         rows = [
             {
@@ -165,7 +166,7 @@ def _compare_with_truth(connection: duckdb.DuckDBPyConnection, sql: str, answer:
     if isinstance(answer, SfumatoError):
         return OwnAnswer(sql, (), str(answer))
     rows, reason = list_answer_rows(answer), ""
-    truths: dict[tuple[str, ...], Sequence[Any]] = {}
+    truths: dict[tuple[str, ...], ResultRow] = {}
     places = [place for place, name in enumerate(answer.names) if name in answer.numbers]
     try:
         truth_rows = connection.execute(parse(sql).sql(dialect="duckdb")).fetchmany(MOST_ROWS)
@@ -179,11 +180,11 @@ def _compare_with_truth(connection: duckdb.DuckDBPyConnection, sql: str, answer:
     return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), reason)
 
 
-def _make_group_key(row: Sequence[Any], places: Sequence[int]) -> tuple[str, ...]:
+def _make_group_key(row: ResultRow, places: Sequence[int]) -> tuple[str, ...]:
     return tuple(str(cell) for place, cell in enumerate(row) if place not in places)
 
 
-def _parse_number(row: Sequence[Any], place: int) -> float | None:
+def _parse_number(row: ResultRow, place: int) -> float | None:
     """A cell as a number; a count of a group that is not there is 0 in the table too, but that is not told here."""
     try:
         return float(row[place]) if row and row[place] is not None else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Counts, Places
+from sfumato._core.json_types import Json
 from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
 from sfumato._risk.attackers.predictive_columns import count_keys
 from sfumato._risk.attackers.record_linkage import encode_shared_values, number_combinations
@@ -41,7 +41,7 @@ class SinglingOut:
     untried_columns: tuple[str, ...] = ()
     """Columns that were not tried together."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "records": self.records,

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
 
+from sfumato._core.json_types import Json
 from sfumato._core.small_text_files import read_toml
 from sfumato.errors import SpecError
 
@@ -92,7 +92,7 @@ class StatedContext:
         decision = self.statements.get("decision", {})
         return ", ".join(filter(None, (decision.get("name"), decision.get("role")))) or None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             **{name: dict(entries) for name, entries in self.statements.items()},
@@ -100,12 +100,12 @@ class StatedContext:
         }
 
 
-def _check(name: str, allowed: Mapping[str, Any], what: str) -> None:
+def _check(name: str, allowed: Mapping[str, object], what: str) -> None:
     if name not in allowed:
         raise SpecError(f"{name!r} is no {what}; there are: {', '.join(allowed) or 'none'}.")
 
 
-def _format_entry(section: str, key: str, value: Any) -> str:
+def _format_entry(section: str, key: str, value: object) -> str:
     """A sentence, a number or a day, as it is printed."""
     if not isinstance(value, str | int | float | date):
         raise SpecError(f"{key!r} of [{section}] is a text, a number or a date; write it in quotes.")

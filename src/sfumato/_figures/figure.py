@@ -28,7 +28,7 @@ class FigureTable:
     """The numbers of a figure, for whoever cannot see it, or wants to know them exactly."""
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[tuple[object, ...], ...]
 
     @property
     def formatted_rows(self) -> list[tuple[str, ...]]:
@@ -105,7 +105,7 @@ def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
     size: tuple[float, float],
     reading: str,
     columns: Sequence[Column],
-    rows: Iterable[tuple[Any, ...]],
+    rows: Iterable[tuple[object, ...]],
     is_hatched: bool = False,
 ) -> Figure:
     """Put a figure together. Its ids follow from what is in it, so that figures of one page do not share them."""

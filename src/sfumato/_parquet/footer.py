@@ -121,7 +121,7 @@ def parse_footer(data: bytes) -> Struct:
     return read_struct(data, len(data) - TAIL - int.from_bytes(data[-TAIL:-4], "little"))[0]
 
 
-def get_field_value(struct: Struct, field: int, default: Any = None) -> Any:
+def get_field_value(struct: Struct, field: int, default: object = None) -> Any:
     """What a field holds, if it is there."""
     return struct[field].value if field in struct else default
 

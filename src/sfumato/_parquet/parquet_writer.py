@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -87,7 +87,7 @@ def make_pyarrow_chunk(field: pa.Field, column: pa.Array) -> Chunk:
     return Chunk(data[start : start + get_field_value(metadata, MetadataFields.SIZE)], kept_fields).shift(-start)
 
 
-def _write_single_group(table: pa.Table, **options: Any) -> bytes:
+def _write_single_group(table: pa.Table, **options: object) -> bytes:
     """A file of one group, which says nothing but its columns."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +88,7 @@ class Rewrite:
     columns: tuple[TableColumn, ...]
     sensitive: SensitiveColumns
     mechanism: AnyMechanism
-    plan: Any
+    plan: object
     counts: tuple[int, ...]
     draws: Draws
 

@@ -12,6 +12,7 @@ from typing import Any
 from sfumato._core.cell_values import Value, format_relative_error
 from sfumato._core.exact_numbers import Exact, find_root_below, parse_exact
 from sfumato._core.json_types import Json
+from sfumato._core.option_fields import OptionValues
 from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, choose
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound
@@ -61,7 +62,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     *,
     rows: int = 1,
     guarantee: str | None = None,
-    options: Mapping[str, Any] = NO_OPTIONS,
+    options: OptionValues = NO_OPTIONS,
 ) -> BreachBound:
     """The bound of the smallest posterior under which a count of `at` records has at most this standard error.
 

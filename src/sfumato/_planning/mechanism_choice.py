@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from sfumato._core.cell_values import Value
-from sfumato._core.option_fields import list_flags
+from sfumato._core.option_fields import OptionValues, list_flags
 from sfumato._core.random_draws import Draws
 from sfumato._planning.predicted_error import ChosenMechanism, compute_even_error
 from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
@@ -20,7 +19,7 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 AUTO = "auto"
-NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+NO_OPTIONS: OptionValues = MappingProxyType({})
 SAME_FACTOR = 1.005
 """A factor below this is written as 1.00."""
 
@@ -32,7 +31,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     mechanism: str = AUTO,
     *,
     guarantee: str | None = None,
-    options: Mapping[str, Any] = NO_OPTIONS,
+    options: OptionValues = NO_OPTIONS,
     rivals: bool = False,
 ) -> ChosenMechanism:
     """Plan with the named mechanism, or with the best one that gives the guarantee.
@@ -102,7 +101,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     return replace(best, reason=reason, alternatives=tuple(others))
 
 
-def add_shared_options(options: Mapping[str, Any], mechanisms: Sequence[AnyMechanism]) -> dict[str, Any]:
+def add_shared_options(options: OptionValues, mechanisms: Sequence[AnyMechanism]) -> OptionValues:
     """The options that were given, and the same for every other of these mechanisms that has a flag of theirs.
 
     What is asked of one is asked of all that may be taken in its place, as by a flag that several of them have.
@@ -123,7 +122,7 @@ def add_shared_options(options: Mapping[str, Any], mechanisms: Sequence[AnyMecha
     return all_options
 
 
-def _check_choice(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> Guarantee | None:
+def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) -> Guarantee | None:
     """The guarantee that was asked for, if mechanism, guarantee and options are known and go together."""
     if guarantee is not None and guarantee not in SELECTABLE_GUARANTEES:
         raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(SELECTABLE_GUARANTEES)}.")
@@ -166,7 +165,7 @@ def _make_plans(
     histogram: Histogram,
     request: PrivacySpec,
     draws: Draws,
-    options: Mapping[str, Any],
+    options: OptionValues,
 ) -> tuple[list[ChosenMechanism], InfeasibleError | None]:
     """The plans that exist, and why the first that does not exist does not."""
     plans: list[ChosenMechanism] = []

@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json, JsonView
+from sfumato._core.option_fields import OptionValues
 from sfumato._core.random_draws import BOUND_SINCE, VERSION, Draws
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.person_rows import PersonRows
@@ -35,8 +35,8 @@ OTHERS_RIGHTS = 0o077
 class RequestRecord:
     """A request: what was asked, and the options of every mechanism that could be taken, by name with their values."""
 
-    request: Mapping[str, Any]
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    request: JsonView
+    options: Mapping[str, OptionValues] = field(default_factory=dict)
 
     def bind(self, draws: Draws, fingerprint: str) -> Draws:
         """Binds a key to a table and to what is asked of it, so that nothing else ever shares a draw with them."""
@@ -64,7 +64,7 @@ class RequestRecord:
         return list(dict.fromkeys(differences))  # what several mechanisms share is said once
 
 
-def _describe_difference(name: str, then: Any, now: Any) -> list[str]:
+def _describe_difference(name: str, then: object, now: object) -> list[str]:
     """How an argument was given then and is given now, where that differs and is short enough to be said."""
     if then == now:
         return []

@@ -16,6 +16,7 @@ from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json
 from sfumato._core.random_draws import Draws
 from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import PrivacySpec
 from sfumato._request.warnings import Notice
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.error_curve import ErrorAtCount, predict_error
@@ -118,7 +119,7 @@ class ChosenMechanism:
     """A plan, with the mechanism that made it and the histogram it was made from. Secret."""
 
     mechanism: AnyMechanism
-    plan: Any
+    plan: object
     histogram: Histogram
     reason: str = ""
     """Why this mechanism was chosen, in one line; empty if it was asked for."""
@@ -196,7 +197,7 @@ class ChosenMechanism:
         }
 
 
-def predict_variances(mechanism: AnyMechanism, plan: Any, rows: Floats, counts: Floats) -> Floats:
+def predict_variances(mechanism: AnyMechanism, plan: object, rows: Floats, counts: Floats) -> Floats:
     """The variances that a mechanism predicts; not a number where it predicts none."""
     if mechanism.error_prediction is None:
         return np.full(len(counts), np.nan)
@@ -204,7 +205,7 @@ def predict_variances(mechanism: AnyMechanism, plan: Any, rows: Floats, counts: 
 
 
 def compute_even_error(
-    mechanism: AnyMechanism, request: Any, options: Any, draws: Draws, histogram: Histogram
+    mechanism: AnyMechanism, request: PrivacySpec | None, options: object, draws: Draws, histogram: Histogram
 ) -> float | None:
     """The error of the count of a rare value, averaged evenly over the values, where others are equally frequent.
 

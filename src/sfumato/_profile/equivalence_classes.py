@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Counts, Places, RandomBits
+from sfumato._core.arrays import Codes, Counts, Places, RandomBits, WholeNumbers
+from sfumato._core.json_types import Json
 from sfumato._figures.number_format import format_exact_percent
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
@@ -45,7 +44,7 @@ class ClassSizeShares:
     below_11: float
     is_exact: bool = True
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         shares = {"alone": self.unique_share, "below_5": self.below_5, "below_11": self.below_11}
         return {**shares, "is_exact": self.is_exact}
@@ -151,7 +150,7 @@ def _find_starts(sorted_hashes: RandomBits) -> Places:
     return np.flatnonzero(is_first)
 
 
-def hash_numbers(numbers: npt.NDArray[Any], salt: np.uint64) -> RandomBits:
+def hash_numbers(numbers: WholeNumbers, salt: np.uint64) -> RandomBits:
     """A 64-bit hash of whole numbers (the finaliser of SplitMix64); sums of such words tell combinations apart."""
     mixed = numbers.astype(np.uint64) * _GOLDEN + salt
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
@@ -246,7 +245,7 @@ class Uniqueness:
             text += f" {fewest if named else 'Leaving out one column would not make them fewer; several may.'}"
         return text[:1].upper() + text[1:]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             **self.after_bins.to_json(),

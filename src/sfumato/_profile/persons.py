@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Codes, Places, RandomBits
+from sfumato._core.arrays import Codes, Places, RandomBits, WholeNumbers
 from sfumato._core.digests import FileMapper
 from sfumato._core.ordered_threads import map_in_order
 from sfumato._core.random_draws import Draws
@@ -283,7 +282,7 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
         )
 
 
-def _convert_to_integers(places: pa.Array) -> npt.NDArray[Any]:
+def _convert_to_integers(places: pa.Array) -> WholeNumbers:
     """Whole numbers in the order of the places: of numbers with a fraction, their bits."""
     if pa.types.is_decimal(places.type):
         places = places.cast(pa.float64())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato._core.cell_values import format_value_count
+from sfumato._core.cell_values import Value, format_value_count
 from sfumato._figures.answer_intervals import draw_forest_plot, list_answer_rows
 from sfumato._figures.figure import WIDTH, Figure
 from sfumato._query.estimate import Estimate, Tabular
@@ -65,7 +65,7 @@ class Answer(Tabular):
         check_level(level)
         return 1 - (1 - level) / max(self.estimate_count, 1) if self.is_simultaneous else level
 
-    def to_table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Any]]]:
+    def to_table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Value]]]:
         """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say.
 
         An adjusted number stands before the note: `n_consistent` or `n_calibrated`.
@@ -91,9 +91,9 @@ class Answer(Tabular):
         return name_note_column(number)
 
     def _make_row(
-        self, number: int, columns: list[str], number_rows: Mapping[str, list[tuple[Any, ...]]]
-    ) -> dict[str, Any]:
-        cells: dict[str, Any] = dict(self.rows[number])
+        self, number: int, columns: list[str], number_rows: Mapping[str, list[tuple[Value, ...]]]
+    ) -> dict[str, Value]:
+        cells: dict[str, Value] = dict(self.rows[number])
         for name, lines in number_rows.items():
             cells.update(zip([*list_number_columns(name), name_note_column(name)], lines[number], strict=True))
         return {name: cells[name] for name in columns}

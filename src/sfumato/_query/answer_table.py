@@ -5,7 +5,7 @@ A terminal and a notebook show the same sheet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,9 @@ class AnswerTable:
         )
 
 
-def _split_footnotes(answer: Answer, level: float, rows: Sequence[Any]) -> tuple[list[str], dict[str, int]]:
+def _split_footnotes(
+    answer: Answer, level: float, rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], dict[str, int]]:
     """What is said once of a column, because all of its cells have it; and the other notes with their numbers."""
     shared_notes: list[str] = []
     footnote_numbers: dict[str, int] = {}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +34,7 @@ from sfumato._query.unknown_literals import explain_absent_values
 from sfumato._records.sql_quoting import TABLE
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
-from sfumato.mechanisms.estimator import Method
+from sfumato.mechanisms.estimator import AnyMethod
 
 ROUGH_ERROR = 0.5
 """A standard error above this part of its number is large."""
@@ -73,7 +72,7 @@ class QueryRunner:
             with self.open_release.open_session(self.attached_tables, clock) as session:
                 return self._answer(session, select, method)
 
-    def _answer(self, session: Session, select: Tree, method: Method[Any]) -> Answer:
+    def _answer(self, session: Session, select: Tree, method: AnyMethod) -> Answer:
         if select.find(exp.TableSample):
             raise QueryError(NO_SAMPLING)
         if is_description(select):
@@ -90,7 +89,7 @@ class QueryRunner:
         _register_values(session)
         return self._answer_by_estimates(session, query, method)
 
-    def _answer_by_estimates(self, session: Session, query: Tree, method: Method[Any]) -> Answer:
+    def _answer_by_estimates(self, session: Session, query: Tree, method: AnyMethod) -> Answer:
         """Answer a query with protected columns."""
         context = PlanContext(session, JointSums(method))
         reader = QueryReader(context, adjusting=self.adjuster)
@@ -213,7 +212,7 @@ def _check(select: Tree, session: Session) -> None:
     session.clock.check()
 
 
-def find_method(manifest: Manifest, name: str | None) -> Method[Any]:
+def find_method(manifest: Manifest, name: str | None) -> AnyMethod:
     """The estimator of this name, or the default one."""
     methods = manifest.methods
     method = next(iter(methods.values())) if name is None else methods.get(name)
@@ -245,7 +244,7 @@ def _register_values(session: Session) -> None:
     session.register(VALUES_NAME, pa.table({PLACE_NAME: places, **columns, **groups}))
 
 
-def _describe_methods(method: Method[Any], estimates: Sequence[Estimate]) -> tuple[str, str]:
+def _describe_methods(method: AnyMethod, estimates: Sequence[Estimate]) -> tuple[str, str]:
     """The methods behind the numbers of an answer, and what they assume."""
     uncertain = [estimate for estimate in estimates if not estimate.is_exact]
     if not uncertain:

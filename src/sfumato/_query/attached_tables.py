@@ -6,19 +6,19 @@ import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from sfumato._query.connection import BATCH_ROWS
 from sfumato._readers.open_table import open_source
+from sfumato._readers.reader import AnyTable
 from sfumato._records.sql_quoting import TABLE
 from sfumato.errors import QueryError, SfumatoError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def read_attached_table(name: str, table: Any) -> pa.Table:
+def read_attached_table(name: str, table: AnyTable) -> pa.Table:
     """Read a table under a name: a CSV or Parquet file, a frame, or an object with an Arrow stream."""
     if not _NAME.fullmatch(name) or name.lower() == TABLE:
         raise QueryError(

@@ -29,6 +29,7 @@ from sfumato._query.connection import OpenRelease
 from sfumato._query.consistent_answers import make_adjuster
 from sfumato._query.query_limits import DEFAULT_SECONDS, Limits
 from sfumato._query.release import Release
+from sfumato._readers.reader import AnyTable
 from sfumato.errors import QueryError
 
 GRACE = 1.0
@@ -55,7 +56,7 @@ class QueryJob:
     attached_paths: Mapping[str, Path] = field(default_factory=dict)
     is_simultaneous: bool = False
     is_consistent: bool = False
-    totals: Sequence[Any] = ()
+    totals: Sequence[AnyTable] = ()
     timeout: float = DEFAULT_SECONDS
     folder: Path = field(init=False)
     """Where the files are: of a release in a store, fetched before a child is made, which has no threads to do it."""

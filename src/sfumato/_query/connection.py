@@ -18,6 +18,7 @@ from sfumato._core.cell_values import display, split_value
 from sfumato._query.impossible_literals import AbsentValue
 from sfumato._query.query_limits import Clock, Limits
 from sfumato._records.sql_quoting import RECORDS, TABLE, quote_name, quote_text
+from sfumato._records.tally import ResultRow
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError, ReleaseFormatError
 
@@ -115,7 +116,7 @@ class Session:
     absent_values: list[AbsentValue] = field(default_factory=list)
     """Values that the question names and that are not there."""
 
-    def fetch_rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_rows(self, sql: str) -> list[ResultRow]:
         """All rows of a statement, as Python values."""
         table = self.fetch_table(sql)
         try:
@@ -133,11 +134,11 @@ class Session:
         with self.explain_errors():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
-    def fetch_cached_rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_cached_rows(self, sql: str) -> list[ResultRow]:
         """All rows of a statement about all records, which is run once for all questions."""
         if sql not in self.cache:
             self.cache[sql] = self.fetch_rows(sql)
-        cached_rows: list[tuple[Any, ...]] = self.cache[sql]
+        cached_rows: list[ResultRow] = self.cache[sql]
         return cached_rows
 
     def fetch_subquery(self, sql: str) -> pa.Table:

@@ -21,6 +21,7 @@ from sfumato._query.query_plan.computed_columns import add_columns, is_number
 from sfumato._query.query_plan.estimated_rows import EstimateRows, PlanContext
 from sfumato._query.query_plan.record_selects import RecordSelect
 from sfumato._query.query_plan.select_steps import Ending
+from sfumato._readers.reader import AnyTable
 from sfumato._records.tally import Key, make_group_key
 from sfumato.errors import QueryError
 
@@ -117,7 +118,7 @@ class CountAdjuster:
         return [number + part.certain_count for number, part in zip(adjusted_numbers, parts, strict=True)]
 
 
-def make_adjuster(*, consistent: bool, totals: Sequence[Any]) -> CountAdjuster | None:
+def make_adjuster(*, consistent: bool, totals: Sequence[AnyTable]) -> CountAdjuster | None:
     """What is asked for: no negative numbers, known totals (files or tables), both or nothing."""
     if isinstance(totals, str | Path):
         raise QueryError("give a list of totals, such as totals=['known.csv'].")
@@ -132,7 +133,7 @@ def make_adjuster(*, consistent: bool, totals: Sequence[Any]) -> CountAdjuster |
     return CountAdjuster(CONSISTENT if consistent else CALIBRATED, known_totals)
 
 
-def _read_totals_table(source: Any, name: str) -> KnownTotals:
+def _read_totals_table(source: AnyTable, name: str) -> KnownTotals:
     """Known totals from a frame, or another table in memory."""
     table = read_attached_table("totals", source)
     columns = tuple(column for column in table.schema.names if column != TOTAL)

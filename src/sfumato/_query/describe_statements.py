@@ -85,7 +85,7 @@ def answer_description(tree: Tree, session: Session) -> Answer:
     )
 
 
-def _make_answer(rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Answer:
+def _make_answer(rows: Sequence[Mapping[str, object]], note: str | None = None) -> Answer:
     names = tuple(rows[0]) if rows else ("column",)
     return Answer(names, (), tuple(rows), AS_PUBLISHED, EXACT_ASSUMPTION, note, counted_unit=f"{names[0]}s")
 
@@ -95,7 +95,7 @@ def _count_rows(name: str, session: Session) -> int:
     return int(row_count)
 
 
-def _describe_columns(name: str, session: Session) -> list[dict[str, Any]]:
+def _describe_columns(name: str, session: Session) -> list[dict[str, object]]:
     if name == TABLE:
         return [
             dict(zip(("column", "type", "role"), column, strict=True))
@@ -105,7 +105,7 @@ def _describe_columns(name: str, session: Session) -> list[dict[str, Any]]:
     return [{"column": column, "type": kind.lower(), "role": "attached"} for column, kind in kinds.items()]
 
 
-def _summarize_column(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
+def _summarize_column(name: str, column: Mapping[str, Any], session: Session) -> dict[str, object]:
     """What is known exactly of a public column; of a protected one, how many values it may have."""
     if name == TABLE and column["column"] not in session.manifest.public_columns:
         number = session.manifest.sensitive_columns.index(column["column"])

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Floats, Mask
+from sfumato._core.cell_values import Value
 from sfumato._figures.number_cells import NumberCell
 from sfumato._query.intervals import (
     DEFAULT_LEVEL,
@@ -264,7 +265,7 @@ class Estimate(Tabular):
         )
         return tuple(filter(None, (own_note, BELOW_ZERO if note != own_note else "", reason if is_open else "")))
 
-    def to_row(self, level: float = DEFAULT_LEVEL) -> tuple[Any, ...]:
+    def to_row(self, level: float = DEFAULT_LEVEL) -> tuple[Value, ...]:
         """The number, its error, its interval and what to beware of; None where nothing is known."""
         value = None if math.isnan(self.value) else self.value
         ends = self.interval(level) if self.has_interval else (math.nan, math.nan)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from sfumato._query.parser.sensitive_queries import Question
 from sfumato._records.sql_quoting import TABLE, format_literal, quote_name
 from sfumato._records.tally import COUNT, Holdings, Key, Scan, Tally, WeightTallies, make_group_key
 from sfumato.errors import QueryError
-from sfumato.mechanisms.estimator import Method, Moments, SumPiece
+from sfumato.mechanisms.estimator import AnyMethod, Moments, SumPiece
 
 SUMS = "sums with a normal interval"
 UPPER_BOUND = "the standard error is an upper bound: parts are taken to err together"
@@ -127,7 +126,7 @@ class GroupEstimator:
         self,
         session: Session,
         question: Question,
-        method: Method[Any],
+        method: AnyMethod,
         value_mask: Mask | None = None,
         formula_groups: Sequence[Iterable[int]] | None = None,
     ) -> None:

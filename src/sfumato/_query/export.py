@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -202,7 +201,7 @@ def _write_csv(table: pa.Table, path: Path, column_labels: Mapping[str, str]) ->
         writer.write_table(table)
 
 
-def _write_by(name: str, **options: Any) -> Callable[[pa.Table, Path, Mapping[str, str]], None]:
+def _write_by(name: str, **options: object) -> Callable[[pa.Table, Path, Mapping[str, str]], None]:
     def write(table: pa.Table, path: Path, column_labels: Mapping[str, str]) -> None:
         import_optional("pandas", "statistics", "a file for Stata or SPSS")
         package = import_optional("pyreadstat", "statistics", "a file for Stata or SPSS")

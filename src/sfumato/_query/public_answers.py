@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -122,7 +123,7 @@ def _list_number_columns(select: Tree, table: pa.Table) -> list[str]:
     ]
 
 
-def _make_exact(value: Any) -> Estimate:
+def _make_exact(value: float | Decimal | None) -> Estimate:
     return Estimate.missing("no record satisfies the condition") if value is None else Estimate.exact(float(value))
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import EllipsisType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +24,7 @@ from sfumato._query.answering import QueryRunner, explain_unknown_method, list_m
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
 from sfumato._query.connection import OpenRelease, Session
-from sfumato._query.consistent_answers import make_adjuster
+from sfumato._query.consistent_answers import CountAdjuster, make_adjuster
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.counting.file_counts import RecordFiles
 from sfumato._query.counting.many_counts import count_many
@@ -36,6 +35,7 @@ from sfumato._query.notebook_html import frame_parts, render_release
 from sfumato._query.parser.allowed_sql import parse
 from sfumato._query.query_limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
 from sfumato._query.record_weights import compute_record_weights
+from sfumato._readers.reader import AnyTable
 from sfumato._records.sql_quoting import TABLE, quote_name
 from sfumato._release.manifest import Manifest
 from sfumato._release.manifest_reader import load_json
@@ -203,7 +203,7 @@ class Release:
         where: str | None = None,
         method: str | None = None,
         consistent: bool = False,
-        totals: Sequence[Any] = (),
+        totals: Sequence[AnyTable] = (),
     ) -> Answer:
         """Count the records of every combination of columns, or of SQL expressions, public or sensitive.
 
@@ -223,7 +223,7 @@ class Release:
         where: str | None = None,
         method: str | None = None,
         consistent: bool = False,
-        totals: Sequence[Any] = (),
+        totals: Sequence[AnyTable] = (),
     ) -> Answer:
         """Count the records of each value of a column; with edges, those of each range `[a,b)` of a number.
 
@@ -248,10 +248,10 @@ class Release:
         query: str,
         *,
         method: str | None = None,
-        attach: Mapping[str, Any] | None = None,
+        attach: Mapping[str, AnyTable] | None = None,
         simultaneous: bool = False,
         consistent: bool = False,
-        totals: Sequence[Any] = (),
+        totals: Sequence[AnyTable] = (),
         timeout: float = DEFAULT_SECONDS,
         memory: str = DEFAULT_MEMORY,
     ) -> Answer:
@@ -276,7 +276,7 @@ class Release:
         questions: Sequence[str],
         *,
         method: str | None = None,
-        attach: Mapping[str, Any] | None = None,
+        attach: Mapping[str, AnyTable] | None = None,
         simultaneous: bool = False,
         timeout: float = DEFAULT_SECONDS,
         progress: Progress = lambda done, total: None,
@@ -301,8 +301,18 @@ class Release:
         """A connection that can read this release, and nothing else, for so many seconds."""
         return self._open_release.open_session(clock=Clock(Limits(timeout)))
 
-    def _make_runner(self, **options: Any) -> QueryRunner:
-        return QueryRunner(self._open_release, **options)
+    def _make_runner(
+        self,
+        *,
+        method: str | None,
+        attached_tables: Mapping[str, pa.Table] | None = None,
+        limits: Limits | None = None,
+        is_simultaneous: bool = False,
+        adjuster: CountAdjuster | None = None,
+    ) -> QueryRunner:
+        return QueryRunner(
+            self._open_release, attached_tables or {}, limits or Limits(), method, is_simultaneous, adjuster
+        )
 
     @cached_property
     def _open_release(self) -> OpenRelease:

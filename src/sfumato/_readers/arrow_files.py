@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -71,7 +70,7 @@ def open_arrow(opening: Opening) -> ArrowSource:
 
 
 @contextmanager
-def _open_reader(path: File) -> Iterator[Any]:
+def _open_reader(path: File) -> Iterator[pa.RecordBatchReader | pa.RecordBatchFileReader]:
     """The reader of a file or a stream: the first bytes say which."""
     try:
         # Not mapped: a file that somebody cuts off while it is read would end the program.
@@ -86,7 +85,7 @@ def _open_reader(path: File) -> Iterator[Any]:
         raise SourceError(f"{path.name!r} is not a whole Arrow file; check that it was copied completely.") from error
 
 
-def _iter_batches(reader: Any) -> Iterator[pa.RecordBatch]:
+def _iter_batches(reader: pa.RecordBatchReader | pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
     if isinstance(reader, pa.RecordBatchFileReader):
         yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
     else:

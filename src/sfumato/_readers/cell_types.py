@@ -30,7 +30,7 @@ class ColumnKind:
         self.date_guess = SpellingGuess(() if is_text else DATES)
         self.has_times = False
 
-    def add(self, values: Iterable[Any]) -> None:
+    def add(self, values: Iterable[object]) -> None:
         """Look at further values; a missing one tells nothing."""
         all_values = list(values)
         kinds = set(map(type, all_values)) - {type(None)}
@@ -80,12 +80,12 @@ class ColumnKind:
 _MIDNIGHT = datetime.time()
 
 
-def format_as_csv(value: Any) -> str:
+def format_as_csv(value: object) -> str:
     """A value as a CSV file would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)
 
 
-def _convert_to_day(value: Any) -> datetime.date | None:
+def _convert_to_day(value: datetime.date | None) -> datetime.date | None:
     return value.date() if isinstance(value, datetime.datetime) else value

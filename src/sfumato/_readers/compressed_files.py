@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ def open_content(file: File) -> Any:
     )
 
 
-def open_text(file: File, encoding: str) -> Any:
+def open_text(file: File, encoding: str) -> TextIO:
     """The content of a file as text, with its line breaks as they are."""
     if file.suffix.lower() in COMPRESSIONS:
         return io.TextIOWrapper(open_content(file), encoding=encoding, newline="")

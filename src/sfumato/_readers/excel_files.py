@@ -13,7 +13,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO
 from xml.parsers import expat
 
 import pyarrow as pa
@@ -187,7 +187,7 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
     return pa.table(arrays, names=names)
 
 
-def _check_names(cells: Sequence[Any], sheet: str) -> list[str]:
+def _check_names(cells: Sequence[object], sheet: str) -> list[str]:
     names = [value if isinstance(value, str) else str(_convert_cell(value, ())) for value in cells]
     if not all(name.strip() for name in names):
         raise SchemaError(f"a column of the sheet {sheet!r} has no name: its first row must name all columns.")
@@ -196,7 +196,7 @@ def _check_names(cells: Sequence[Any], sheet: str) -> list[str]:
     return names
 
 
-def _convert_cell(value: Any, markers: Iterable[str]) -> Any:
+def _convert_cell(value: object, markers: Iterable[str]) -> object:
     """A cell as a value: whole numbers as such, and times of day as texts."""
     if isinstance(value, str):
         return None if value in markers else value

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from sfumato._core.digests import compute_files_digest
+from sfumato._core.json_types import Json
 from sfumato._core.object_store import File
 from sfumato._readers.cell_types import ColumnKind
 from sfumato._readers.compressed_files import make_unreadable_error, open_text
@@ -27,7 +27,7 @@ BLOCK_SIZE = 1 << 25
 LONGEST_LINE = 1 << 24
 MOST_COLUMNS = 10_000
 
-Row = dict[str, Any]
+Row = Json
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class JsonLines:
             arrays = [kind.to_array(self._extract_column(path, name, rows)) for name, kind in columns.items()]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _extract_column(self, path: File, name: str, rows: list[Row]) -> list[Any]:
+    def _extract_column(self, path: File, name: str, rows: list[Row]) -> list[object]:
         values = [row.get(name) for row in rows]
         if not {dict, list}.isdisjoint(map(type, values)):
             raise SourceError(f"{name!r} in {path.name!r} holds lists or objects; write a key for each part of them.")

@@ -9,7 +9,7 @@ import shutil
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from sfumato._core.object_store import Address, BufferFile, File
 from sfumato._readers import tables_in_files
 from sfumato._readers.compressed_files import find_ending
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
-from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.reader import AnyTable, Opening, TableReader
 from sfumato._readers.reader_registry import (
     describe_endings,
     describe_several,
@@ -124,7 +124,7 @@ def spool_bytes(stream: BinaryIO, spool: Path) -> pa.Buffer:
 
 
 def open_source(
-    table: Any, spool: Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS, row_progress: RowProgress = ignore_rows
+    table: AnyTable, spool: Path, *, read: ReadOptions = DEFAULT_READ_OPTIONS, row_progress: RowProgress = ignore_rows
 ) -> Source:
     """Opens a path, a glob, a folder, an address, `-` for standard input, a frame, or an Arrow table or stream.
 
@@ -136,7 +136,9 @@ def open_source(
     return MarkedSource(source, read.missing) if read.missing and not reader.marks_missing else source
 
 
-def _find_reader(table: Any, spool: Path, read: ReadOptions, row_progress: RowProgress) -> tuple[TableReader, Opening]:
+def _find_reader(
+    table: AnyTable, spool: Path, read: ReadOptions, row_progress: RowProgress
+) -> tuple[TableReader, Opening]:
     if not isinstance(table, str | Path):
         return find_reader_of_object(table), Opening(table, spool, read, row_progress)
     name = str(table)

@@ -11,27 +11,27 @@ from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
 
 
-def is_from(library: str, table: Any) -> bool:
+def is_from(library: str, table: object) -> bool:
     """Whether an object belongs to a library, without loading it."""
     return type(table).__module__.split(".")[0] == library
 
 
-def is_pandas(table: Any) -> bool:
+def is_pandas(table: object) -> bool:
     """Whether an object is of pandas."""
     return is_from("pandas", table)
 
 
-def is_polars(table: Any) -> bool:
+def is_polars(table: object) -> bool:
     """Whether an object is a frame of polars, lazy or not."""
     return is_from("polars", table) and (hasattr(table, "collect") or is_stream(table))
 
 
-def is_arrow_table(table: Any) -> bool:
+def is_arrow_table(table: object) -> bool:
     """Whether an object is an Arrow table."""
     return isinstance(table, pa.Table)
 
 
-def is_stream(table: Any) -> bool:
+def is_stream(table: object) -> bool:
     """Whether an object gives an Arrow stream."""
     return hasattr(table, "__arrow_c_stream__")
 

@@ -10,14 +10,19 @@ from typing import Any
 
 from sfumato._core.object_store import File
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
-from sfumato._readers.sources import MemorySource, RowProgress, Source, ignore_rows
+from sfumato._readers.sources import ArrowStream, MemorySource, RowProgress, Source, ignore_rows
+
+AnyTable = Any
+"""Anything that can be read as a table: the name of a file, of a folder or of several files (`str` or `Path`), an
+address in a store or a database, a frame of pandas, polars or Spark, a table of pyarrow, or any object that gives an
+Arrow stream (`__arrow_c_stream__`)."""
 
 
 @dataclass(frozen=True)
 class Opening:
     """A table to open, and everything a reader may need for it."""
 
-    table: Any = field(repr=False)
+    table: AnyTable = field(repr=False)
     """The table as it was given: a name or an object."""
     spool: Path
     """A private place for a table that can be read only once: a file, or a folder of that name."""
@@ -34,7 +39,7 @@ class Opening:
         """The first file, which is the only one unless the reader takes several."""
         return self.files[0]
 
-    def keep(self, stream: Any) -> MemorySource:
+    def keep(self, stream: ArrowStream) -> MemorySource:
         """Write an Arrow stream to the private place, so that it can be read again."""
         return MemorySource.from_stream(stream, self.spool, self.row_progress)
 
@@ -52,7 +57,7 @@ class TableReader:
     """Endings of file names, the usual one first."""
     address_pattern: re.Pattern[str] | None = None
     """The beginning of a name that is no file."""
-    is_own: Callable[[Any], bool] | None = None
+    is_own: Callable[[AnyTable], bool] | None = None
     """Recognises an object."""
     takes_several: bool = False
     """Whether a table may be several files: a glob or a folder."""

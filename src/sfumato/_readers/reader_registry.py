@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sfumato._core.object_store import File
 from sfumato._readers import (
@@ -19,7 +18,7 @@ from sfumato._readers import (
     statistics_files,
 )
 from sfumato._readers.compressed_files import COMPRESSIONS, find_ending
-from sfumato._readers.reader import TableReader
+from sfumato._readers.reader import AnyTable, TableReader
 from sfumato.errors import SourceError
 
 READERS: dict[str, TableReader] = {
@@ -63,7 +62,7 @@ def find_reader_of_address(name: str) -> TableReader | None:
     )
 
 
-def find_reader_of_object(table: Any) -> TableReader:
+def find_reader_of_object(table: AnyTable) -> TableReader:
     """Finds who reads an object."""
     for reader in READERS.values():
         if reader.is_own is not None and reader.is_own(table):

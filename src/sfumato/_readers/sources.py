@@ -32,6 +32,12 @@ def ignore_rows(rows: int) -> None:
     """Tell nobody."""
 
 
+class ArrowStream(Protocol):
+    """Whatever gives its rows as an Arrow stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
 class Source(Protocol):
     """A table that can be read more than once."""
 
@@ -90,7 +96,7 @@ class MemorySource:
         return cls(table.replace_schema_metadata(None))
 
     @classmethod
-    def from_stream(cls, stream: Any, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
+    def from_stream(cls, stream: ArrowStream, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
         """Keep a stream that can be read only once, and say in our words what is wrong with it."""
         try:
             return cls.spool_stream(stream, spool, row_progress)
@@ -100,7 +106,7 @@ class MemorySource:
             raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
 
     @classmethod
-    def spool_stream(cls, stream: Any, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
+    def spool_stream(cls, stream: ArrowStream, spool: Path, row_progress: RowProgress = ignore_rows) -> MemorySource:
         """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
 
         The file has no name any more before the first value is in it, so that the system removes it with its last user,
@@ -125,7 +131,7 @@ class MemorySource:
             raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
         return replace(self, digest=before)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:

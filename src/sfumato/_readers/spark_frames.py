@@ -39,7 +39,7 @@ SPARK_NAME = re.compile(re.escape(SPARK_PREFIX))
 """The beginning of the name of a table that Spark knows."""
 
 
-def is_frame(table: Any) -> bool:
+def is_frame(table: object) -> bool:
     """Whether an object is one of Spark's."""
     return type(table).__module__.split(".")[0] == "pyspark"
 

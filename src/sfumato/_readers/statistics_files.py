@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.digests import compute_files_digest
+from sfumato._core.json_types import Json
 from sfumato._core.object_store import Address, BufferFile, File
 from sfumato._readers import statistics_worker as worker
 from sfumato._readers.read_options import UTF_8, ReadOptions
@@ -43,6 +44,8 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 BATCH_ROWS = 1 << 16
 BATCH_CELLS = 1 << 22
 """How many values are held in memory at once."""
+Code = str | float
+"""What stands in a cell of a file, and may have a label."""
 NUMBERED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 WORKER_CODE = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {worker.__name__} import main; main()"
 
@@ -131,7 +134,7 @@ def _read_rows(
 ) -> Iterator[pa.RecordBatchReader]:
     """The rows of a file as the worker gives them; a worker that fails, or dies, is told of in one sentence."""
     content = file.content if isinstance(file, BufferFile) else None
-    location: dict[str, Any] = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
+    location: Json = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
     if content is None and not location:
         location = {"path": str(file)}
     encoding = None if read.encoding.lower().replace("_", "-") in (UTF_8, "utf8") else read.encoding
@@ -225,7 +228,7 @@ def _make_column(  # noqa: PLR0913 - a column, and what the file says of it
     values: pa.ChunkedArray,
     package: StatisticsPackage,
     column_format: str,
-    labels: Mapping[Any, str],
+    labels: Mapping[Code, str],
     *,
     is_text: bool,
 ) -> _TypedColumn:
@@ -289,7 +292,7 @@ def _strip_blanks(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
-def _format_value(value: Any) -> str | None:
+def _format_value(value: Code) -> str | None:
     """A value as text: a code without decimals where it has none."""
     if isinstance(value, str):
         return value.rstrip(" ") or None
@@ -308,7 +311,7 @@ def _format_clock(seconds: float) -> str:
 # ---------------------------------------------------------------------------------------------------------- the labels
 
 
-def _select_value_labels(labels: Mapping[Any, Any], missing: Sequence[Any]) -> dict[Any, str]:
+def _select_value_labels(labels: Mapping[Code, object], missing: Sequence[object]) -> dict[Code, str]:
     """The labels of codes that are values, without blank ones and without those of codes declared as missing."""
     return {
         code: text
@@ -330,7 +333,7 @@ def _is_declared_missing(code: Any, missing: Sequence[Any]) -> bool:
     return False
 
 
-def _make_label_writer(values: pa.ChunkedArray, labels: Mapping[Any, str]) -> Callable[[Any], str | None]:
+def _make_label_writer(values: pa.ChunkedArray, labels: Mapping[Code, str]) -> Callable[[Code], str | None]:
     """Writes the label of a code. What two codes would share is written with the code behind it.
 
     Codes share a label if two have the same one, or if a code without a label reads like the label of another.
@@ -348,7 +351,7 @@ def _make_label_writer(values: pa.ChunkedArray, labels: Mapping[Any, str]) -> Ca
         present_codes = {str(_format_value(code)) for code in pc.unique(_select_codes(values, codes)).to_pylist()}
         shared_labels |= present_codes & set(codelike_labels)
 
-    def write(value: Any) -> str | None:
+    def write(value: Code) -> str | None:
         code = _format_value(value)
         if code is None or code not in labels_by_code:
             return code

@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from sfumato._core.json_types import Json, JsonView
 from sfumato._core.object_store import Address, File, open_for_arrow
 
 DAMAGED, OTHER_ENCODING, NOT_INSTALLED, NOT_READABLE, SEVERAL = 3, 4, 5, 6, 7
@@ -41,7 +42,7 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-def run(request: Mapping[str, Any], content: bytes | None = None) -> int:
+def run(request: JsonView, content: bytes | None = None) -> int:
     """Read the file of a request, or its content, and return the exit code."""
     try:
         import pyreadstat  # noqa: PLC0415 - an extra, which only this process loads
@@ -58,9 +59,9 @@ def run(request: Mapping[str, Any], content: bytes | None = None) -> int:
 class _Table:
     """The file as the library reads it."""
 
-    def __init__(self, library: Any, request: Mapping[str, Any], content: bytes | None) -> None:
+    def __init__(self, library: Any, request: JsonView, content: bytes | None) -> None:
         self.read_function = getattr(library, request["function"])
-        self.options: dict[str, Any] = {"output_format": "dict", "encoding": request["encoding"]}
+        self.options: Json = {"output_format": "dict", "encoding": request["encoding"]}
         self.batch_cells: int = request["cells"]
         self.content = content
         self.file: File = Address(*request["address"]) if "address" in request else Path(request.get("path", ""))
@@ -78,7 +79,7 @@ class _Table:
             return io.BytesIO(self.content)
         return open_for_arrow(self.file) if isinstance(self.file, Address) else Path(str(self.file)).open("rb")
 
-    def _read(self, **options: Any) -> tuple[dict[str, Any], Any]:
+    def _read(self, **options: object) -> tuple[Mapping[str, Sequence[Any]], Any]:
         is_named = self.content is None and isinstance(self.file, Path)
         values, metadata = self.read_function(str(self.file) if is_named else self._open(), **self.options, **options)
         return values, metadata
@@ -116,7 +117,7 @@ class _Table:
             raise EOFError
 
 
-def _check_end(file: Any) -> None:
+def _check_end(file: BinaryIO) -> None:
     """Refuse a file of Stata without its end: labels come last, and the library would read it without them."""
     if file.read(len(STATA_START)) == STATA_START:
         file.seek(-len(STATA_END), io.SEEK_END)
@@ -124,7 +125,7 @@ def _check_end(file: Any) -> None:
             raise EOFError
 
 
-def _check_members(file: Any) -> None:
+def _check_members(file: BinaryIO) -> None:
     """Refuse a transport file of several data sets, of which the library reads the first alone; and one cut off.
 
     Such a file does not say how many rows it has, but it consists of records of one length.

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from sfumato._core.arrays import Codes, Counts, Floats, Indices, Mask, UInts
 from sfumato._core.cell_values import Value, build_domain_array, split_value
 from sfumato._core.markdown import format_as_code
 from sfumato._records.bit_sets import BitWords
-from sfumato._records.column_codes import Field, PublishedColumn, SensitiveColumns, TableColumn
+from sfumato._records.column_codes import CodedRows, Field, PublishedColumn, SensitiveColumns, TableColumn
 from sfumato._records.tally import Holdings, Key, Scan, Scanner, Tally, WeightTallies
 from sfumato._request.schema import COMPOUND_MARK
 
@@ -76,7 +76,7 @@ class SideTable:
     file: str
     columns: tuple[PublishedColumn, ...]
     size: int
-    iter_batches: Callable[[int], Iterator[dict[str, Any]]]
+    iter_batches: Callable[[int], Iterator[CodedRows]]
     """Rewritten rows, in batches of about so many."""
 
 
@@ -201,7 +201,7 @@ class RecordEncoding(ABC):
         return batch
 
     @abstractmethod
-    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
         """What is published of a batch, by the rewritten columns."""
 
     def make_side_table(self, sensitive: SensitiveColumns, naming: Naming, contents: CellContents) -> SideTable | None:

@@ -20,6 +20,7 @@ from sfumato._core.markdown import format_as_code
 from sfumato._records import CellContents, Counter, Naming, PerturbedRecords, RecordEncoding, RecordReader, SideTable
 from sfumato._records.bucket_kinds import BucketKinds, BucketLines, InMemoryTally, find_kinds
 from sfumato._records.column_codes import (
+    CodedRows,
     Field,
     PartColumn,
     PublishedColumn,
@@ -72,7 +73,7 @@ class BucketEncoding(RecordEncoding):
         parts = [part.name for part in sensitive.parts]
         return (*(column for column in columns if column.name not in parts), NumberColumn(cell))
 
-    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
         """The ids of the buckets."""
         return {cell: perturbed.cells}
 
@@ -85,7 +86,7 @@ class BucketEncoding(RecordEncoding):
         values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
         kind = find_smallest_type(len(sensitive.numbers))
 
-        def iter_batches(rows: int) -> Iterator[dict[str, Any]]:
+        def iter_batches(rows: int) -> Iterator[CodedRows]:
             for buckets, places, counts in contents.iter_batches(rows):
                 yield {bucket: buckets, sensitive.name: places.astype(kind), count: counts}
 

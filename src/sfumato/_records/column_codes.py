@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._core.arrays import Codes, Mask
+from sfumato._core.arrays import Codes, Mask, UIntType
 from sfumato._core.cell_values import Scalar, Value, find_field_type, simplify_type, to_json
 from sfumato._core.json_types import Json
 from sfumato._parquet.parquet_writer import FileColumn
@@ -62,6 +62,10 @@ def describe_type(kind: pa.DataType) -> str:
     return find_field_type(simplify_type(kind)) or ANY_TYPE
 
 
+CodedRows = dict[str, Any]
+"""Rewritten rows by their columns: the codes of each (numpy), or its values (Arrow) where they are not coded."""
+
+
 class PublishedColumn(FileColumn, Protocol):
     """A column of a release."""
 
@@ -70,7 +74,7 @@ class PublishedColumn(FileColumn, Protocol):
         """The rewritten rows that it is made from."""
         ...
 
-    def to_file_values(self, rows: Any, /) -> Codes | pa.Array:
+    def to_file_values(self, rows: Codes | pa.Array, /) -> Codes | pa.Array:
         """Turn rewritten rows into codes of the listed values, or into values where none are listed."""
         ...
 
@@ -118,7 +122,7 @@ def decode_dictionary(column: pa.Array) -> pa.Array:
     return _cast_to_plain_type(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
 
 
-def find_smallest_type(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
+def find_smallest_type(largest: int) -> UIntType:
     """The narrowest unsigned integer that holds codes up to `largest`."""
     return np.min_scalar_type(largest)
 
@@ -198,7 +202,7 @@ class CodedColumn:
         return (*self.values.to_pylist(), *([None] if self.has_missing else []))
 
     @property
-    def code_type(self) -> np.dtype[np.unsignedinteger[Any]]:
+    def code_type(self) -> UIntType:
         """The integer type of the codes, with room for one that stands for an unknown value."""
         return find_smallest_type(len(self.values) + 1)
 

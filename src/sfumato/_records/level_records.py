@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,14 @@ from sfumato._core.arrays import Bytes, Codes, Indices
 from sfumato._core.cell_values import Value
 from sfumato._core.markdown import format_as_code
 from sfumato._records import Naming, PerturbedRecords, RecordReader
-from sfumato._records.column_codes import CodedColumn, PublishedColumn, SensitiveColumns, TableColumn, encode_values
+from sfumato._records.column_codes import (
+    CodedColumn,
+    CodedRows,
+    PublishedColumn,
+    SensitiveColumns,
+    TableColumn,
+    encode_values,
+)
 from sfumato._records.set_records import SetEncoding, make_mismatch_error, read_set_bytes
 from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
 
@@ -54,7 +60,7 @@ class LevelSetEncoding(SetEncoding):
         names = pa.array(self.levels, type=pa.string())
         return (*super().make_columns(columns, sensitive, cell), CodedColumn(cell, names, False))
 
-    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
         """The bits of each record's set, and the number of its level."""
         return {**super().make_rows(perturbed, name, cell), cell: perturbed.cells}
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -162,7 +162,7 @@ class MemberColumnEncoding(SetEncoding):
         return group_tallies
 
 
-def _sum_by_group(scanner: Scanner, scan: Scan, sums: Sequence[str]) -> list[tuple[Key, list[Any]]]:
+def _sum_by_group(scanner: Scanner, scan: Scan, sums: Sequence[str]) -> list[tuple[Key, list[float]]]:
     """Sums over the records of each group, in the order of the groups."""
     order = f" ORDER BY {scan.order}" if scan.groups else ""
     rows = scanner.fetch_rows(f"SELECT {', '.join([*scan.group_columns, *sums])} {scan.clause} GROUP BY ALL{order}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from sfumato._core.sorting import LARGEST_WORD
 from sfumato._parquet.footer import count_column_values, read_footer
 from sfumato._parquet.thrift_compact import ThriftError
 from sfumato._records import Counter, Naming, PerturbedRecords, RecordEncoding, RecordReader
-from sfumato._records.column_codes import PublishedColumn, SensitiveColumns, TableColumn
+from sfumato._records.column_codes import CodedRows, PublishedColumn, SensitiveColumns, TableColumn
 from sfumato._records.sql_quoting import TABLE, quote_if_needed, quote_name
 from sfumato._records.tally import Key, Scan, Scanner, Tally, WeightTallies
 from sfumato.errors import ReleaseFormatError, SpecError
@@ -74,7 +74,7 @@ class SetEncoding(RecordEncoding):
         lists = pa.ListArray.from_arrays(pa.array(offsets), domain.take(pa.array(np.nonzero(bits)[1])))
         return batch.set_column(place, naming.joined_name, lists)
 
-    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
         """The bits of each record's set."""
         return {} if perturbed.values is None else {name: convert_bits_to_arrow(perturbed.values)}
 

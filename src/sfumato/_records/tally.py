@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ CONDITION_BATCH = 64
 
 CachedResult = TypeVar("CachedResult")
 
+ResultRow = tuple[Any, ...]
+"""A row of the result of a statement: of what type each value is, the statement decides."""
+
 COUNT = "1"
 """The weight of a record that counts once."""
 
@@ -31,9 +34,9 @@ COUNT = "1"
 class DerivedCache:
     """Something of which others make what takes long and stays the same: it is made once."""
 
-    def derive(self, make: Callable[[Any], CachedResult]) -> CachedResult:
+    def derive(self, make: Callable[[Self], CachedResult]) -> CachedResult:
         """What somebody makes of it."""
-        cache: dict[Any, Any] = self.__dict__.setdefault("_made", {})
+        cache: dict[object, Any] = self.__dict__.setdefault("_made", {})
         if make not in cache:
             cache[make] = make(self)
         result: CachedResult = cache[make]
@@ -242,7 +245,7 @@ def look_up_numbers(columns: Sequence[pa.Array], numbers_by_key: Mapping[Key, in
 class Scanner(Protocol):
     """A connection to one release: all that counting in SQL needs of it."""
 
-    def fetch_rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_rows(self, sql: str) -> list[ResultRow]:
         """All rows of a statement, as Python values."""
         ...
 
@@ -254,7 +257,7 @@ class Scanner(Protocol):
         """The rows of a statement, some at a time."""
         ...
 
-    def fetch_cached_rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def fetch_cached_rows(self, sql: str) -> list[ResultRow]:
         """All rows of a statement about all records, which is run once for all questions."""
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from sfumato._core.markdown import format_as_code
 from sfumato._records import Counter, Naming, PerturbedRecords, RecordEncoding
 from sfumato._records.column_codes import (
     CodedColumn,
+    CodedRows,
     PartColumn,
     PublishedColumn,
     SensitiveColumns,
@@ -68,7 +69,7 @@ class ValueEncoding(RecordEncoding):
             published_columns.append(CodedColumn(cell, numbers, False))
         return tuple(published_columns)
 
-    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> dict[str, Any]:
+    def make_rows(self, perturbed: PerturbedRecords, name: str, cell: str) -> CodedRows:
         """The codes of the values, and those of the cells."""
         return {name: perturbed.values} if perturbed.cells is None else {name: perturbed.values, cell: perturbed.cells}
 

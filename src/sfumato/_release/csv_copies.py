@@ -11,13 +11,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato._core.cell_values import to_json
+from sfumato._core.cell_values import Value, to_json
 from sfumato._records import Naming, RecordEncoding
 
 BATCH_ROWS = 1 << 16
@@ -36,7 +36,7 @@ def compute_copy_digest(sources: tuple[Path, ...], encoding: RecordEncoding, nam
     return sink.digest.hexdigest()
 
 
-def _write(sources: tuple[Path, ...], sink: Any, encoding: RecordEncoding, naming: Naming) -> None:
+def _write(sources: tuple[Path, ...], sink: BinaryIO | _DigestSink, encoding: RecordEncoding, naming: Naming) -> None:
     names = pq.read_schema(sources[0]).names
     sink.write(_format_lines([pa.array([name]) for name in names]))
     for batch in _read_batches(sources):
@@ -83,7 +83,7 @@ def convert_to_texts(column: pa.Array) -> pa.Array:
     return texts.take(encoded.indices)
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     json_value = to_json(value)

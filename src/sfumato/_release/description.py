@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from sfumato._core.json_types import Json, JsonView
 from sfumato._core.small_text_files import read_toml
 from sfumato._request.schema import explain_missing_column
 from sfumato._terminal_safe import UNPRINTABLE
@@ -80,7 +80,7 @@ class Description:
 
     # ------------------------------------------------------------------------------------------------ as a Data Package
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What stands at the top of a Data Package."""
         return {
             **({"title": self.title} if self.title else {}),
@@ -92,7 +92,7 @@ class Description:
     def _make_licence(self) -> dict[str, str]:
         return {"path" if ADDRESS.fullmatch(self.licence) else "name": self.licence}
 
-    def _make_contributor(self) -> dict[str, Any]:
+    def _make_contributor(self) -> Json:
         if EMAIL.fullmatch(self.contact):
             return {"title": self.contact, "email": self.contact, "roles": ["contact"]}
         match = CONTACT.fullmatch(self.contact)
@@ -100,7 +100,7 @@ class Description:
         return {"title": name or email, **({"email": email} if email else {}), "roles": ["contact"]}
 
     @classmethod
-    def from_json(cls, package: Mapping[str, Any]) -> Description:
+    def from_json(cls, package: JsonView) -> Description:
         """Read a Data Package of a stranger: what does not look as it was written is refused."""
         try:
             licence = "".join(_take_only_item(package.get("licenses", [{}])).values())
@@ -133,7 +133,7 @@ def check_texts(description: Description) -> None:
         "licence": description.licence,
         "contact": description.contact,
     }
-    named_texts: Iterable[tuple[str, Any]] = (*texts.items(), *description.columns.items())
+    named_texts: Iterable[tuple[str, object]] = (*texts.items(), *description.columns.items())
     for name, text in named_texts:
         longest = LONGEST_TITLE if name in ("title", "licence", "contact") else LONGEST_TEXT
         if not isinstance(text, str) or len(text) > longest:
@@ -147,7 +147,7 @@ def _join_lines(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
-def _take_only_item(items: Any) -> dict[str, Any]:
+def _take_only_item(items: Iterable[JsonView]) -> Json:
     (item,) = items
     return dict(item)
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.cell_values import Value
 from sfumato._core.digests import FileMapper, compute_file_digest, compute_json_digest
+from sfumato._core.json_types import Json, JsonView
 from sfumato._records import Naming, RecordEncoding, list_record_files
 from sfumato._records.column_codes import ANY_TYPE, Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
@@ -26,8 +26,9 @@ from sfumato._request.hierarchy import Hierarchy, format_level_name
 from sfumato._request.person_rows import UNCHECKED_SENTENCE, PersonCheck
 from sfumato._request.schema import COMPOUND_MARK, MergedValues
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.estimator import Method
-from sfumato.mechanisms.mechanism import AnyMechanism
+from sfumato.mechanisms.capabilities import WeightColumns
+from sfumato.mechanisms.estimator import AnyMethod
+from sfumato.mechanisms.mechanism import AnyMechanism, Design
 
 FORMAT = 4
 NUMBERED_FORMAT = 4
@@ -77,7 +78,7 @@ class Manifest:
     sensitive_types: tuple[str, ...]
     """The Data Package type of each sensitive column's values."""
     fields: tuple[Field, ...]
-    design: Any
+    design: Design
     is_declared: bool
     """Whether the domain was declared; else it was taken from the table."""
     ranges: Mapping[str, tuple[str, ...]]
@@ -113,7 +114,7 @@ class Manifest:
         return REGISTRY[self.mechanism_name]
 
     @cached_property
-    def methods(self) -> Mapping[str, Method[Any]]:
+    def methods(self) -> Mapping[str, AnyMethod]:
         """The ways to estimate, the default one first."""
         return self.mechanism.list_estimators(self.design)
 
@@ -174,7 +175,7 @@ class Manifest:
         return tuple(field.name for field in self.fields if field.name not in self.protected_columns)
 
     @cached_property
-    def weights(self) -> Mapping[str, Any] | None:
+    def weights(self) -> WeightColumns | None:
         """What each record adds to the count of each value; None where there are no weights, or too many."""
         weights = self.mechanism.estimation_weights
         value_weights = None if weights is None else weights.make_weights(self.design)
@@ -251,9 +252,7 @@ class Manifest:
         """The field of a column."""
         return next(field for field in self.fields if field.name == name)
 
-    def to_json(
-        self, folder: Path, each: FileMapper = map, known_digests: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
+    def to_json(self, folder: Path, each: FileMapper = map, known_digests: Mapping[str, str] | None = None) -> Json:
         """The whole datapackage.json of the files in a folder, with their digests and its own.
 
         Every file is a resource, the parts of the records too: of a list of files, some readers read the first. Some
@@ -301,9 +300,9 @@ class Manifest:
         package["sfumato"]["digest"] = compute_manifest_digest(package)
         return package
 
-    def _make_resource(self, name: str, digest: str) -> dict[str, Any]:
+    def _make_resource(self, name: str, digest: str) -> Json:
         stem, _, ending = name.rpartition(".")
-        resource: dict[str, Any] = {
+        resource: Json = {
             "name": stem.lower().replace("/", "-") + ("-csv" if name in self.copies else ""),
             "path": name,
             "format": ending,
@@ -323,7 +322,7 @@ class Manifest:
         # Parquet has missing values of its own, so that an empty text is a value like any other.
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
 
-    def _list_fields(self, table: str) -> list[dict[str, Any]]:
+    def _list_fields(self, table: str) -> list[Json]:
         """The columns of a table, with what is said of each; weights are described by their names."""
         fields = [field.to_json() for field in self.tables[table]]
         return [
@@ -374,7 +373,7 @@ def make_copy_name(table: str) -> str:
     return table.removesuffix(PARQUET) + CSV
 
 
-def compute_manifest_digest(package: Mapping[str, Any]) -> str:
+def compute_manifest_digest(package: JsonView) -> str:
     """The digest of a manifest without its own digest: it finds accidents, not malice."""
     section = {key: value for key, value in package["sfumato"].items() if key != "digest"}
     return compute_json_digest({**package, "sfumato": section})

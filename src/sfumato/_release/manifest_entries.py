@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sfumato._core.cell_values import Value, values_from_json
+from sfumato._core.json_types import JsonView
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.schema import MergedValues
 from sfumato.errors import ReleaseFormatError
 
 
-def read_merged(section: Mapping[str, Any]) -> dict[str, MergedValues]:
+def read_merged(section: JsonView) -> dict[str, MergedValues]:
     """The merged values that a manifest speaks of."""
     kinds = dict(zip(section["sensitive"], section.get("types", ()), strict=False))
     return {
@@ -20,7 +21,7 @@ def read_merged(section: Mapping[str, Any]) -> dict[str, MergedValues]:
     }
 
 
-def read_missing(section: Mapping[str, Any]) -> tuple[str, ...]:
+def read_missing(section: JsonView) -> tuple[str, ...]:
     """The texts of the original that a manifest says stand for a missing value."""
     texts = section.get("missing", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -28,7 +29,7 @@ def read_missing(section: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def read_hierarchies(section: Mapping[str, Any], types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
+def read_hierarchies(section: JsonView, types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
     """The hierarchies that a manifest speaks of: of the one sensitive column, with its very domain."""
     hierarchies = {}
     for name, entry in section.get("hierarchies", {}).items():
@@ -44,7 +45,7 @@ def read_hierarchies(section: Mapping[str, Any], types: Sequence[str], domain: S
     return hierarchies
 
 
-def read_published_levels(section: Mapping[str, Any]) -> dict[str, str]:
+def read_published_levels(section: JsonView) -> dict[str, str]:
     """The level at which a manifest says that its sensitive column was published."""
     levels: Any = section.get("published_at", {})
     if not isinstance(levels, dict) or any([name] != section["sensitive"] for name in levels):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from sfumato._core.json_types import Json, JsonView
 from sfumato._records import list_record_files
 from sfumato._records.column_codes import Field
 from sfumato._records.encoding_registry import RECORD_FILES, TABLES
@@ -42,7 +42,7 @@ PACKAGE_KEYS = (
 """What any Data Package may say of itself at the top, whether or not sfumato writes it."""
 
 
-def load_json(folder: Path) -> dict[str, Any]:
+def load_json(folder: Path) -> Json:
     """Read datapackage.json as JSON and refuse what is no release, too new, or edited."""
     path = folder / MANIFEST
     try:
@@ -73,7 +73,7 @@ def load_json(folder: Path) -> dict[str, Any]:
     return dict(package)
 
 
-def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> Json:
     """Refuse an object that has a key twice: readers differ in which of the two counts."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
@@ -87,7 +87,7 @@ def _format_key(key: str) -> str:
     return repr(key[:MAX_SHOWN_LETTERS])
 
 
-def _check_paths(package: Mapping[str, Any]) -> None:
+def _check_paths(package: JsonView) -> None:
     """Refuse a path that is no name of a file of a release: other readers of Data Packages would follow it."""
     resources = package.get("resources")
     for resource in resources if isinstance(resources, list) else ():
@@ -104,7 +104,7 @@ def read_manifest(folder: Path) -> Manifest:
     return parse_manifest(load_json(folder))
 
 
-def parse_manifest(package: Mapping[str, Any]) -> Manifest:
+def parse_manifest(package: JsonView) -> Manifest:
     """Read the JSON of a manifest, and refuse what does not describe a release or says more than a release does."""
     try:
         manifest = _parse(package)
@@ -118,7 +118,7 @@ def parse_manifest(package: Mapping[str, Any]) -> Manifest:
         ) from error
 
 
-def _parse(package: Mapping[str, Any]) -> Manifest:
+def _parse(package: JsonView) -> Manifest:
     section = package["sfumato"]
     mechanism = REGISTRY.get(str(section["mechanism"]))
     if mechanism is None:
@@ -159,7 +159,7 @@ def _parse(package: Mapping[str, Any]) -> Manifest:
     return manifest
 
 
-def _read_template_number(section: Mapping[str, Any]) -> int:
+def _read_template_number(section: JsonView) -> int:
     """The template of the README; formats before 4 name none."""
     if int(section["format"]) < NUMBERED_FORMAT:
         if TEMPLATE_KEY in section:
@@ -176,7 +176,7 @@ def _read_template_number(section: Mapping[str, Any]) -> int:
     return number
 
 
-def _check_keys(package: Mapping[str, Any], manifest: Manifest) -> None:
+def _check_keys(package: JsonView, manifest: Manifest) -> None:
     """Refuse keys that nobody reads: what was read is written again, and has every key that is known."""
     expected = manifest.to_json(Path(), known_digests=dict.fromkeys(manifest.files, ""))
     for key in package.keys() - expected.keys() - set(PACKAGE_KEYS):
@@ -188,7 +188,7 @@ def _check_keys(package: Mapping[str, Any], manifest: Manifest) -> None:
         _compare_keys(resource, by_path.get(resource["path"], expected["resources"][0]), "resources")
 
 
-def _compare_keys(entry: Any, expected: Any, location: str) -> None:
+def _compare_keys(entry: object, expected: object, location: str) -> None:
     """Refuse a key that the other has not at the same place; items of a list beyond its last are as the first."""
     if isinstance(entry, Mapping) and isinstance(expected, Mapping):
         for key, value in entry.items():
@@ -205,7 +205,7 @@ def _make_unknown_key_error(key: str, location: str) -> ReleaseFormatError:
     return ReleaseFormatError(f"{MANIFEST} has the unknown key {_format_key(key)}{place}; {GET_AGAIN}.")
 
 
-def _read_fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
+def _read_fields(records: Sequence[JsonView]) -> tuple[Field, ...]:
     """The columns that all files of the records have."""
     if any(resource["schema"] != records[0]["schema"] for resource in records):
         raise ReleaseFormatError("the files of the records do not have the same columns.")
@@ -218,9 +218,7 @@ def _read_fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
     return fields
 
 
-def _read_sensitive_columns(
-    section: Mapping[str, Any], fields: Sequence[Field]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_sensitive_columns(section: JsonView, fields: Sequence[Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sensitive columns and their types. Format 1 knew one column, of the type of its field."""
     names = section["sensitive"]
     sensitive = (names,) if isinstance(names, str) else tuple(map(str, names))
@@ -231,7 +229,7 @@ def _read_sensitive_columns(
     return sensitive, types
 
 
-def _check_together(manifest: Manifest, package: Mapping[str, Any]) -> None:
+def _check_together(manifest: Manifest, package: JsonView) -> None:
     """Refuse what does not fit together: columns, levels, files and design."""
     names = {field.name for field in manifest.fields}
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in manifest.levels):
@@ -245,7 +243,7 @@ def _check_together(manifest: Manifest, package: Mapping[str, Any]) -> None:
         raise ReleaseFormatError("the release lacks a column that its design speaks of.")
 
 
-def list_record_resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_record_resources(package: JsonView) -> list[JsonView]:
     """What a manifest says of each file of the records: of the one, or of each part once and in order."""
     resources = [resource for resource in package["resources"] if isinstance(resource["path"], str)]
     records = [
@@ -260,7 +258,7 @@ def list_record_resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]
     return records
 
 
-def _read_file_rows(resource: Mapping[str, Any]) -> int:
+def _read_file_rows(resource: JsonView) -> int:
     """How many records one of several files has; a single one says it itself."""
     rows = resource["rows"] if PART_NAME.fullmatch(resource["path"]) else 0
     if type(rows) is not int or rows < 0:

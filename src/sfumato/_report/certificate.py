@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.cell_values import format_values
+from sfumato._core.json_types import Json, JsonView
 from sfumato._figures import ErrorCurve, draw_error_by_count
 from sfumato._figures.error_curves import describe_error
 from sfumato._figures.svg import element
@@ -105,7 +105,7 @@ class Certificate:
         """What is not covered: by this kind of promise, and by none."""
         return list_uncovered(self.manifest)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         manifest = self.manifest
         curves = [{"of": check.name, "errors": [list(pair) for pair in check.errors]} for check in self.error_curves]
@@ -252,7 +252,7 @@ def list_uncovered(manifest: Manifest) -> list[str]:
     return [f"Whatever goes beyond the promise, which is of the kind {guarantee}: {guarantee.sentence}", *LIMITS]
 
 
-def _list_numbers(entries: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
     """Each number with its name: exactly as it is published, and as a decimal."""
     for key, value in entries.items():
         name = key.replace("_", " ")

@@ -25,7 +25,7 @@ from sfumato._figures.number_format import format_exact_percent, format_percent
 from sfumato._figures.svg import element
 from sfumato._planning.bound_for_error import ErrorTarget
 from sfumato._planning.predicted_error import ChosenMechanism
-from sfumato._publication_plan import PublicationPlan
+from sfumato._publish.publication_plan import PublicationPlan
 from sfumato._report.comparison_page import list_alternatives
 from sfumato._report.html_page import (
     DEFAULT_DECIDER,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
 from sfumato._core.cell_values import format_values
+from sfumato._core.json_types import Json, JsonView
 
 BREACH_LIMIT = Fraction(1, 100)
 """The usual limit on the share of records that a public column may breach under the marginal prior."""
@@ -45,7 +45,7 @@ class AcceptedRisks:
             )
         return sentences
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As a manifest has it."""
         return {
             "telling": list(self.disclosing_columns),
@@ -54,7 +54,7 @@ class AcceptedRisks:
         }
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: JsonView) -> Self:
         """Read it back from a manifest."""
         return cls(tuple(map(str, entries["telling"])), bool(entries["exposure"]), bool(entries["marginal_prior"]))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sfumato._core.exact_numbers import Exact, parse_exact
-from sfumato._core.option_fields import Flag
+from sfumato._core.json_types import Json
+from sfumato._core.option_fields import Flag, OptionValues
 from sfumato._request.decoy_count_errors import SMALLEST_GROUP, compute_error_probability, find_accurate_count
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.histogram import Histogram
@@ -78,7 +78,7 @@ class CountThresholds(PrivacySpec):
             raise SpecError(f"the large count {large_count} must be above the small one, {small_count}.")
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """All thresholds; what is lacking is named."""
         needed = cls.FLAGS[:3]
         if lacking := " and ".join(f"`{flag.name}=`" for flag in needed if flag.name not in arguments):
@@ -108,7 +108,7 @@ class CountThresholds(PrivacySpec):
             f"chance of at least {self.small_chance}{large}."
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """All thresholds, exactly."""
         entries = {"off_by": str(self.relative_error), "small_count": self.small_count}
         entries["small_chance"] = str(self.small_chance)

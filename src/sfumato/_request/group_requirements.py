@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.exact_numbers import Exact, parse_exact, round_up_two_digits
-from sfumato._core.option_fields import Flag
+from sfumato._core.json_types import Json
+from sfumato._core.option_fields import Flag, OptionValues
 from sfumato._core.small_text_files import match_to_domain, read_value_entries
 from sfumato._request.histogram import Histogram, compute_margins
 from sfumato._request.requirements import BreachBound, PrivacySpec
@@ -65,7 +66,7 @@ class ShareCap(PrivacySpec):
         return cls({value: parse_exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The caps of a file."""
         return cls.read(arguments["caps"])
 
@@ -88,7 +89,7 @@ class ShareCap(PrivacySpec):
         """The caps."""
         return self.list_caps(values)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Each cap by its value."""
         return {"caps": {display(value): str(cap) for value, cap in self.caps.items()}}
 
@@ -128,7 +129,7 @@ class LinearCap(PrivacySpec):
             )
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The factor and the offset, of which one that is not given is 0; and the caps of a file."""
         named = ShareCap.from_flags(arguments) if "caps" in arguments else None
         return cls(arguments.get("cap_factor", "0"), arguments.get("cap_offset", "0"), named)
@@ -144,7 +145,7 @@ class LinearCap(PrivacySpec):
         others = f", but each of {len(self.named)} values at most its own cap" if self.named else ""
         return f"a value may have at most {self.factor} times its share plus {self.offset} of any bucket{others}."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Both numbers, exactly, and each cap of its own by its value."""
         named = {"caps": {display(value): str(cap) for value, cap in self.named.items()}} if self.named else {}
         return {"cap_factor": str(self.factor), "cap_offset": str(self.offset), **named}
@@ -176,7 +177,7 @@ class Diversity(PrivacySpec):
         return cls(math.ceil(1 / bound.posterior))
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The number of different values."""
         return cls(arguments["diversity"])
 
@@ -198,7 +199,7 @@ class Diversity(PrivacySpec):
         """One of so many values."""
         return (Fraction(1, self.ell),) * len(values)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The number of different values."""
         return {"diversity": self.ell}
 
@@ -241,7 +242,7 @@ class DecoyGroups(PrivacySpec):
         """One of so many records."""
         return (Fraction(1, self.group_size),) * len(values)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The size of the groups."""
         return {"group_size": self.group_size}
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.cell_values import Value, display, to_json
+from sfumato._core.json_types import Json, JsonView
 from sfumato._core.small_text_files import read_csv_lines
 from sfumato.errors import SchemaError
 
@@ -106,11 +106,11 @@ class Hierarchy:
         return cls.of(header, [[field or None for field in row] for _, row in rows_by_value.values()])
 
     @classmethod
-    def from_json(cls, entries: Any) -> Hierarchy:
+    def from_json(cls, entries: JsonView) -> Hierarchy:
         """Read back what `to_json` wrote; the values are as JSON has them."""
         return cls.of(entries["levels"], entries["paths"])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For a manifest."""
         return {"levels": list(self.levels), "paths": [[to_json(value) for value in path] for path in self.paths]}
 

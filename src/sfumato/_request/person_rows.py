@@ -6,11 +6,12 @@ shared out among as many rows as a person may have.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
+from sfumato._core.json_types import Json, JsonView
 from sfumato.errors import SchemaError
 
 MOST_ROWS = 1000
@@ -86,12 +87,12 @@ class PersonRows:
         """Whether rows may be left out."""
         return self.one_row is not None or self.surplus is Surplus.DROP
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For a plan file."""
         return {"most": self.max_rows, "surplus": self.surplus.value, "one_row": self.one_row and str(self.one_row)}
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: JsonView) -> Self:
         """Read it back from a plan file."""
         one_row = entries["one_row"]
         row_choice = None if one_row is None else OneRow.parse(str(one_row))
@@ -150,13 +151,13 @@ class PersonCheck:
             )
         return f"It was checked that each person has {rows_text}; {person_note}."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As a manifest has it."""
         entries = {"most": self.max_rows, "surplus": self.surplus.value, "one_row": self.one_row}
         return {**entries, "left_out": self.dropped_rows}
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: JsonView) -> Self:
         """Read it back from a manifest."""
         one_row = None if entries["one_row"] is None else str(entries["one_row"])
         if one_row is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from sfumato._core.option_fields import Flag
+from sfumato._core.option_fields import Flag, OptionValues
 from sfumato._request.count_thresholds import CountThresholds
 from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
@@ -24,10 +23,10 @@ REQUIREMENT_KINDS: tuple[type[PrivacySpec], ...] = (
 """Every kind of request, in the order in which help lists them."""
 
 
-def make_requirement(arguments: Mapping[str, Any]) -> PrivacySpec:
+def make_requirement(arguments: OptionValues) -> PrivacySpec:
     """The request that was made on the command line, by the parameters that were given."""
 
-    def select_arguments(flags: Sequence[Flag]) -> dict[str, Any]:
+    def select_arguments(flags: Sequence[Flag]) -> OptionValues:
         return {flag.name: arguments[flag.name] for flag in flags if arguments.get(flag.name) is not None}
 
     kinds = [kind for kind in REQUIREMENT_KINDS if select_arguments(kind.FLAGS)]

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from sfumato._core.cell_values import Value, display
 from sfumato._core.exact_numbers import SMALLEST_PRIOR, Exact, find_root_below, parse_exact, round_share_down
-from sfumato._core.option_fields import Flag
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.option_fields import Flag, OptionValues
 from sfumato._core.small_text_files import match_to_domain, read_value_entries
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS
@@ -40,12 +41,12 @@ class PrivacySpec(ABC):
     """Whether it makes sense for several sensitive columns, each for itself."""
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The request from what was given on the command line, by the names of the parameters."""
         return cls(**arguments)
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What a plan file remembers of it: enough to tell whether another one is the same."""
 
     @property
@@ -163,7 +164,7 @@ class BreachBound(PrivacySpec):
             )
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """Both ends of the bound; what is lacking is named."""
         if lacking := " and ".join(f"`{flag.name}=`" for flag in cls.FLAGS if flag.name not in arguments):
             raise SpecError(f"say what to protect: give {lacking}, for example `prior='1/10'` `posterior='1/3'`.")
@@ -186,7 +187,7 @@ class BreachBound(PrivacySpec):
         return None if self.is_odds_only else self
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: JsonView) -> Self:
         """Read it back from a design, which has one row a person unless it says otherwise."""
         rows = int(entries.get("rows_per_person", 1))
         if not 1 <= rows <= MOST_ROWS:
@@ -222,7 +223,7 @@ class BreachBound(PrivacySpec):
         """What is asked, in plain words."""
         return f"no belief of at most {self.prior} may rise above {self.posterior}."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Both numbers, exactly, and the rows of a person if they may be several."""
         row_entry = {"rows_per_person": self.rows} if self.rows > 1 else {}
         return {"prior": str(self.prior), "posterior": str(self.posterior), **row_entry}
@@ -304,7 +305,7 @@ class BreachBoundPerValue(PrivacySpec):
         return cls(bounds)
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The bounds of a file."""
         return cls.read(arguments["bounds"])
 
@@ -319,7 +320,7 @@ class BreachBoundPerValue(PrivacySpec):
         """What is asked, in plain words."""
         return f"the belief in each of {len(self.bounds)} values may rise no further than its own bound."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Each bound by its value."""
         return {"bounds": {display(value): f"{bound.prior} {bound.posterior}" for value, bound in self.bounds.items()}}
 
@@ -384,7 +385,7 @@ class Tolerance(PrivacySpec):
             raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
 
     @classmethod
-    def from_flags(cls, arguments: Mapping[str, Any]) -> Self:
+    def from_flags(cls, arguments: OptionValues) -> Self:
         """The factor."""
         return cls(arguments["tolerance"])
 
@@ -398,7 +399,7 @@ class Tolerance(PrivacySpec):
         """What is asked, in plain words."""
         return f"the belief in a value may rise from its share to at most {self.factor} times its share."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The factor, exactly."""
         return {"tolerance": str(self.factor)}
 

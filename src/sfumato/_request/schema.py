@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from sfumato._core.cell_values import Value, display, to_json
+from sfumato._core.json_types import Json
 from sfumato._core.small_text_files import read_csv_lines
 from sfumato._core.suggestions import NAME_SIMILARITY, explain_missing_name
 from sfumato._request.hierarchy import Hierarchy, format_level_name
@@ -24,6 +25,7 @@ NAMED_COLUMNS = 50
 """So many columns are named to somebody who named one that is not there."""
 
 Edge = int | float | datetime.date | datetime.datetime
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 
 class Role(Enum):
@@ -114,7 +116,7 @@ class MergedValues:
     values: frozenset[Value]
     label: str | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As a manifest has it."""
         return {"values": sorted((to_json(value) for value in self.values), key=str), "label": self.label}
 
@@ -223,10 +225,10 @@ class Schema:
             roles,
             read_domains,
             parsed_ranges,
-            NullPolicy(nulls),
+            _parse_choice(NullPolicy, nulls, "nulls"),
             frozenset(_list_names(keep)),
             compound_columns,
-            person_rows=PersonRows(rows_per_person, Surplus(surplus), row_choice),
+            person_rows=PersonRows(rows_per_person, _parse_choice(Surplus, surplus, "surplus"), row_choice),
             hierarchies={
                 name: hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.read(hierarchy)
                 for name, hierarchy in (hierarchies or {}).items()
@@ -377,6 +379,13 @@ def _read_declared_domain(column: str, values: Sequence[Value] | Path) -> tuple[
     if isinstance(values, str):
         raise SchemaError(f"the domain of {column!r} is a text; give a list of values, or the Path of a domain file.")
     return tuple(values)
+
+
+def _parse_choice(kind: type[ChoiceT], choice: ChoiceT | str, argument: str) -> ChoiceT:
+    """Finds the member of an enumeration that a text names."""
+    if choice not in list(kind):
+        raise SchemaError(f"`{argument}={str(choice)!r}` is unknown; choose {' or '.join(kind)}.")
+    return kind(choice)
 
 
 def read_domain(path: Path) -> tuple[str | None, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from sfumato._core.json_types import Json
 from sfumato._terminal_safe import escape_unprintable
 from sfumato.errors import NoticeError, SpecError
 
@@ -53,7 +53,7 @@ class Notice:
     def __str__(self) -> str:
         return self.sentence
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {"code": self.code, "sentence": self.sentence, "column": self.column, "numbers": dict(self.numbers)}
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from sfumato._core.object_store import Address
 from sfumato._core.ordered_threads import read_ahead
 from sfumato._engines.engine import BATCH_ROWS, Progress
 from sfumato._profile.table_profile import ColumnProfile
+from sfumato._readers.reader import AnyTable
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._release.manifest import MANIFEST, Manifest
@@ -106,7 +106,7 @@ def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
 
 
 @contextmanager
-def open_containing_release(table: Any) -> Iterator[tuple[Path, Manifest] | None]:
+def open_containing_release(table: AnyTable) -> Iterator[tuple[Path, Manifest] | None]:
     """The release that a path is, or that a file lies in, with its folder; None for any other table.
 
     A folder with another Data Package is none.

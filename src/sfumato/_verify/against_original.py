@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import find_field_type, simplify_type
+from sfumato._core.json_types import JsonView
 from sfumato._engines.local_engine import LocalEngine
 from sfumato._planning.plan_file import PlanFile
 from sfumato._profile.batch_preparation import Preparation
@@ -22,6 +22,7 @@ from sfumato._profile.persons import PersonGrouping
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._readers.sources import Source
 from sfumato._records.column_codes import decode_dictionary
 from sfumato._release.manifest_entries import read_merged, read_missing, read_published_levels
@@ -44,7 +45,7 @@ BATCH_ROWS = 1 << 17
 
 def verify(
     release: str | Path,
-    original: Any = None,
+    original: AnyTable = None,
     *,
     read: ReadOptions = DEFAULT_READ_OPTIONS,
     plan_file: str | Path | None = None,
@@ -92,7 +93,7 @@ class OriginalRows:
 
 @contextmanager
 def open_original(
-    folder: Path, original: Any, plan_file: str | Path | None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
+    folder: Path, original: AnyTable, plan_file: str | Path | None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> Iterator[OriginalRows]:
     """Open the table that a release was made from, for as long as it is looked at."""
     reference, view = read_reference(load_json(folder))
@@ -175,7 +176,7 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
     return groups_by_column
 
 
-def _parse_hierarchy(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], set[tuple[Any, ...]]]:
+def _parse_hierarchy(hierarchy: JsonView | None) -> tuple[list[str], set[tuple[object, ...]]]:
     """The levels of a hierarchy in JSON, and the groups of each value; nothing of none."""
     return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 

@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import Value, values_from_json
+from sfumato._core.json_types import JsonView
 from sfumato._core.ordered_threads import map_in_order, read_ahead
 from sfumato._records import Naming, RecordEncoding
 from sfumato._records.sql_quoting import quote_name
@@ -37,21 +38,21 @@ Result = TypeVar("Result")
 class ManifestView:
     """A manifest as JSON, and what a record of its release shows."""
 
-    json: Mapping[str, Any]
+    json: JsonView
     encoding: RecordEncoding
     hidden_columns: frozenset[str] = frozenset()
     """Columns of the records that are left out of account."""
 
     @property
-    def sfumato_json(self) -> Mapping[str, Any]:
+    def sfumato_json(self) -> JsonView:
         """What sfumato adds to a Data Package."""
-        section: Mapping[str, Any] = self.json["sfumato"]
+        section: JsonView = self.json["sfumato"]
         return section
 
     @property
-    def design(self) -> Mapping[str, Any]:
+    def design(self) -> JsonView:
         """The design, with rationals as they are written."""
-        design_json: Mapping[str, Any] = self.sfumato_json["design"]
+        design_json: JsonView = self.sfumato_json["design"]
         return design_json
 
     @cached_property
@@ -118,9 +119,9 @@ class ManifestView:
         """The files of the records: as many as are listed."""
         return tuple(str(resource["path"]) for resource in list_record_resources(self.json))
 
-    def find_resource(self, name: str) -> Mapping[str, Any]:
+    def find_resource(self, name: str) -> JsonView:
         """The description of one file."""
-        entry: Mapping[str, Any] = {resource["path"]: resource for resource in self.json["resources"]}[name]
+        entry: JsonView = {resource["path"]: resource for resource in self.json["resources"]}[name]
         return entry
 
     def split_by_column(self) -> list[ManifestView]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -34,7 +33,7 @@ def list_coarse_columns(connection: Connection, view: ManifestView) -> list[str]
     return [f"CAST({column} AS VARCHAR)" for column, size in zip(columns, sizes, strict=True) if size <= MOST_GROUPS]
 
 
-def count_true_values(connection: Connection, view: ManifestView, group: str) -> dict[Any, Floats] | None:
+def count_true_values(connection: Connection, view: ManifestView, group: str) -> dict[object, Floats] | None:
     """For each value of a grouping, how many records of the original hold each place of the domain.
 
     None if a record holds what is not in the domain.
@@ -95,7 +94,7 @@ def _write_group_counts_sql(table: str, view: ManifestView) -> str:
     return f"SELECT g.key AS key, d.place AS place, COUNT(*) AS n FROM {joined_sql} GROUP BY ALL"
 
 
-def count_published_values(connection: Connection, view: ManifestView, group: str) -> dict[Any, dict[int, Floats]]:
+def count_published_values(connection: Connection, view: ManifestView, group: str) -> dict[object, dict[int, Floats]]:
     """For each value of a grouping and each cell, how many records of the release show each place of the domain."""
     column = view.naming.cell
     cells = _count_by_place(connection, view, "release", group, "0" if column is None else quote_name(column))
@@ -104,7 +103,7 @@ def count_published_values(connection: Connection, view: ManifestView, group: st
 
 def _count_by_place(
     connection: Connection, view: ManifestView, table: str, group: str, cell: str
-) -> list[tuple[Any, int, int | None, int]]:
+) -> list[tuple[object, int, int | None, int]]:
     """Rows of group, cell, place in the domain (None outside of it) and count."""
     names = view.sensitive_names
     register_domain(connection, view)
@@ -121,8 +120,10 @@ def register_domain(connection: Connection, view: ManifestView) -> None:
     connection.register("domain", pa.table({"place": pa.array(range(len(view.domain))), **columns}))
 
 
-def _arrange_by_sub_table(rows: Iterable[tuple[Any, int, int | None, int]], size: int) -> dict[Any, dict[int, Floats]]:
-    counts_by_group: dict[Any, dict[int, Floats]] = {}
+def _arrange_by_sub_table(
+    rows: Iterable[tuple[object, int, int | None, int]], size: int
+) -> dict[object, dict[int, Floats]]:
+    counts_by_group: dict[object, dict[int, Floats]] = {}
     for part, cell, place, count in rows:
         counts = counts_by_group.setdefault(part, {}).setdefault(cell, np.zeros(size))
         counts[place] += count

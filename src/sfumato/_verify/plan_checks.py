@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 
 from sfumato._core.cell_values import Scalar, display, split_value, to_json
 from sfumato._planning.predicted_error import ChosenMechanism
@@ -21,6 +21,8 @@ from sfumato._verify.reference_distributions.sub_table_distribution import (
 )
 from sfumato.errors import InfeasibleError, InternalError
 from sfumato.mechanisms.capabilities import PlanExplanation
+
+NumberT = TypeVar("NumberT", int, Fraction)
 
 
 def list_sub_tables(chosen: ChosenMechanism) -> list[list[ValueRetention]]:
@@ -41,7 +43,7 @@ def list_sub_tables(chosen: ChosenMechanism) -> list[list[ValueRetention]]:
     ]
 
 
-def _make_key(value_json: Any) -> Any:
+def _make_key(value_json: object) -> object:
     return tuple(value_json) if isinstance(value_json, list) else value_json
 
 
@@ -126,9 +128,9 @@ def compute_part_posteriors(cell: Sequence[ValueRetention], number: int) -> Iter
         yield part, Fraction(1) if part in certain else max(posteriors)
 
 
-def _sum_by_key(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+def _sum_by_key(pairs: Iterable[tuple[Scalar, NumberT]]) -> dict[Scalar, NumberT]:
     """Add up the numbers of each key."""
-    sums: dict[Any, Any] = {}
+    sums: dict[Scalar, NumberT] = {}
     for key, number in pairs:
         sums[key] = sums.get(key, 0) + number
     return sums

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 import typer.main
@@ -23,9 +23,11 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
-from sfumato._core.exact_numbers import parse_exact
 from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR, ErrorTarget, find_error_target
+from sfumato._publish import request_settings
+from sfumato._publish.request_settings import HIERARCHY_FORM, parse_assignments
 from sfumato._readers.read_options import POINT
+from sfumato._readers.reader import AnyTable
 from sfumato._request.histogram import Histogram
 from sfumato._request.warnings import check_codes, check_notices
 from sfumato.cli import key_notice, render
@@ -36,7 +38,6 @@ from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import expand_option_groups
 from sfumato.cli.options import (
-    HIERARCHY_FORM,
     Decimal,
     Encoding,
     NoticeOptions,
@@ -51,7 +52,6 @@ from sfumato.cli.options import (
     TableOptions,
     TablePath,
     TargetOptions,
-    parse_assignments,
 )
 from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, err, out, print_error, print_json, report_failure
 from sfumato.cli.pages import PlanPageOptions, QuestionPageOptions, certificate, page
@@ -154,7 +154,7 @@ def plan(
     print_options: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    from sfumato._publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
+    from sfumato._publish.publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(notice_options.codes, list_notice_codes())
     page_options.check()
@@ -217,22 +217,11 @@ def _find_target(
 
 
 def make_request(
-    table: Any, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
+    table: AnyTable, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
 ) -> sfumato.Request:
     """The request that the options of a command make."""
-    return sfumato.Request(
-        table,
-        schema=table_options.make_schema(),
-        spec=promise.spec,
-        mechanism=promise.mechanism,
-        guarantee=promise.guarantee,
-        read=table_options.read_options,
-        options=promise.options,
-        breach_limit=parse_exact(stop_options.breach_limit, "the breach limit"),
-        accept_marginal_prior=stop_options.accept_marginal_prior,
-        accept_disclosing=tuple(dict.fromkeys(stop_options.accept_disclosing)),
-        accept_exposure=stop_options.accept_exposure,
-    )
+    settings = {**vars(table_options), **vars(stop_options), **promise.given, "mechanism": promise.mechanism}
+    return request_settings.make_request(table, settings, promise.options)
 
 
 def publish(
@@ -365,7 +354,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_program(build, NAME, arguments)
 
 
-def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence[str] | None) -> None:
+def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: Sequence[str] | None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(report_failure, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stop_message = "stopped; nothing was left behind."

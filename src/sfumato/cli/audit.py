@@ -5,23 +5,22 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
 import typer
 
 import sfumato
+from sfumato._publish.request_settings import HIERARCHY_FORM, parse_assignments
 from sfumato._readers.read_options import POINT, ReadOptions
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
-    HIERARCHY_FORM,
     OUTPUT_PANEL,
     TABLES_HELP,
     Decimal,
     Encoding,
     PrintOptions,
     ReleasePath,
-    parse_assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_error, print_json
 from sfumato.errors import TargetError
@@ -152,7 +151,7 @@ def _show_summary(dossier: Dossier) -> None:
 
 def _format_command(release: Path, audit_options: AuditOptions, report_options: ReportOptions) -> str:
     """How to ask for the same once more."""
-    option_values: list[tuple[str, Any]] = [
+    option_values: list[tuple[str, object]] = [
         ("--original", audit_options.original),
         ("--plan-file", audit_options.plan_file),
         ("--context", audit_options.context),

@@ -10,9 +10,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from sfumato._core.option_fields import OptionValues
 from sfumato._core.small_text_files import TOML
+from sfumato._publish.request_file import COLUMN_SECTIONS, TABLE, RequestFile
 from sfumato._terminal_safe import escape_unprintable, hide_passwords
-from sfumato.cli.request_file import COLUMN_SECTIONS, TABLE, RequestFile
 from sfumato.errors import SpecError
 
 DROPPING_OPTIONS = ("identifier", "drop")
@@ -94,13 +95,13 @@ class RequestCommand(Command):
         self._print_settings(ctx, file.settings, table_name)
         return rest
 
-    def _print_settings(self, ctx: Any, file_settings: Mapping[str, Any], file: str) -> None:
+    def _print_settings(self, ctx: typer.Context, file_settings: OptionValues, file: str) -> None:
         if ctx.params.get("verbose"):
             for line in list_setting_origins(ctx, file_settings, file):
                 typer.echo(escape_unprintable(hide_passwords(f"setting: {line}")), err=True)
 
 
-def _decide_rows(ctx: Any) -> None:
+def _decide_rows(ctx: typer.Context) -> None:
     """Which rows of a person are published is one decision: in whichever option the command line makes it, it wins."""
     if any(is_given(ctx, name) for name in PERSON_ROWS):
         for option in (parameter for parameter in ctx.command.params if parameter.name in PERSON_ROWS):
@@ -108,14 +109,14 @@ def _decide_rows(ctx: Any) -> None:
                 ctx.params[option.name] = option.default
 
 
-def _decide_roles(ctx: Any, columns_by_role: Mapping[str, Sequence[str]]) -> None:
+def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str]]) -> None:
     """A column has one role: one that the command line names is taken out of the other lists of the file."""
     for role in columns_by_role:
         others = {name for other, names in columns_by_role.items() if other != role for name in names}
         ctx.params[role] = [name for name in ctx.params[role] if name not in others]
 
 
-def is_given(ctx: Any, name: str) -> bool:
+def is_given(ctx: typer.Context, name: str) -> bool:
     """Whether an option was given on the command line."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
@@ -132,7 +133,7 @@ def _merge_column_settings(name: str, from_file: Sequence[str], from_command_lin
     ]
 
 
-def list_setting_origins(ctx: Any, file_settings: Mapping[str, Any], file: str) -> Iterator[str]:
+def list_setting_origins(ctx: typer.Context, file_settings: OptionValues, file: str) -> Iterator[str]:
     """Each setting that is not a default, and where it comes from."""
     for option in (
         parameter for parameter in ctx.command.params if parameter.name in ctx.params and parameter.name != "verbose"
@@ -152,5 +153,5 @@ def list_setting_origins(ctx: Any, file_settings: Mapping[str, Any], file: str) 
     yield "everything else as it is by default"
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature
-from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
+from typing import Annotated, ClassVar, Self, get_args, get_type_hints
 
 from typer.models import ArgumentInfo
+
+from sfumato._core.option_fields import OptionValues
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,12 @@ class OptionGroup:
             yield make_command_parameter(option_field.name, kind, option_info, default)
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Self:
+    def of(cls, arguments: OptionValues) -> Self:
         """The group, from what each of its parameters was given."""
         return cls(**arguments)
 
 
-def make_command_parameter(name: str, kind: Any, option_info: Any, default: Any) -> Parameter:
+def make_command_parameter(name: str, kind: object, option_info: object, default: object) -> Parameter:
     """A parameter of a command, with what typer shows of it."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option_info])
 
@@ -55,7 +57,7 @@ def expand_option_groups(function: Callable[..., None]) -> Callable[..., None]:
     options = {name: list(group.list_parameters()) for name, group in groups.items()}
 
     @wraps(function)
-    def command(**arguments: Any) -> None:
+    def command(**arguments: object) -> None:
         option_groups = {
             name: group.of({option.name: arguments.pop(option.name) for option in options[name]})
             for name, group in groups.items()

@@ -6,8 +6,7 @@ beside what they are for, and are read from there.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -17,10 +16,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import typer
 
-from sfumato._core.option_fields import Flag, list_flags
+from sfumato._core.option_fields import Flag, OptionValues, list_flags
 from sfumato._planning.bound_for_error import DEFAULT_COUNT, DEFAULT_ERROR
 from sfumato._planning.mechanism_choice import AUTO
-from sfumato._readers.read_options import POINT, ReadOptions
+from sfumato._publish.request_settings import (
+    HIERARCHY_FORM,
+    PUBLISH_AT_FORM,
+    list_bound_flags,
+    make_options,
+    parse_assignments,
+)
+from sfumato._readers.read_options import POINT
 from sfumato._readers.reader_registry import describe_tables
 from sfumato._request.accepted_risks import BREACH_LIMIT
 from sfumato._request.guarantee import SELECTABLE_GUARANTEES, Guarantee
@@ -28,19 +34,15 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS, Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.requirements import PrivacySpec
-from sfumato._request.schema import NullPolicy, Ranges, Schema, read_domain
+from sfumato._request.schema import NullPolicy, Schema
 from sfumato.cli.flags import format_flag, name_flags
 from sfumato.cli.option_group import OptionGroup, make_command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.mechanism import AnyMechanism
 
 TABLE_PANEL = "The table"
 PROMISE_PANEL = "What to promise"
 OUTPUT_PANEL = "Output"
-HIERARCHY_FORM, PUBLISH_AT_FORM = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
-"""How options of columns are written."""
-
 TABLES_HELP = describe_tables()
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES_HELP}.")]
 RequestPath = Annotated[
@@ -145,43 +147,6 @@ class TableOptions(OptionGroup):
         typer.Option("--missing", metavar="TEXT", help="A text that stands for a missing value: ?, NA. Repeatable."),
     ] = field(default_factory=list)
 
-    @property
-    def read_options(self) -> ReadOptions:
-        """How the table is read."""
-        return ReadOptions(tuple(self.text), self.encoding, tuple(self.missing), self.decimal)
-
-    def make_schema(self) -> Schema:
-        """The roles, domains and ranges of the columns."""
-        if not self.sensitive and self.compound is None:
-            raise SchemaError("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
-        if self.sensitive and self.compound is not None:
-            raise SchemaError(
-                "--sensitive and --compound were both given; name all the columns to protect in --compound."
-            )
-        if len(self.person) > 1:  # the last one would win, and the other column would go out as it is
-            raise SchemaError(f"--person was given {len(self.person)} times; name one column.")
-        return Schema.of(
-            self.sensitive,
-            compound=() if self.compound is None else next(csv.reader([self.compound])),
-            identifier=self.identifier,
-            person=next(iter(self.person), None),
-            drop=self.drop,
-            keep=self.keep,
-            domains={
-                name: read_domain(Path(file)) for name, file in parse_assignments(self.domain, "--domain COL=FILE")
-            },
-            hierarchies={name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY_FORM)},
-            publish_at=dict(parse_assignments(self.publish_at, PUBLISH_AT_FORM)),
-            ranges={
-                name: Ranges.parse(edges)
-                for name, edges in parse_assignments(self.ranges, "--ranges COL=0,20,40", at_last=True)
-            },
-            nulls=self.nulls,
-            rows_per_person=self.rows_per_person,
-            surplus=self.surplus,
-            one_row=self.one_row,
-        )
-
 
 @dataclass(frozen=True)
 class PlanTableOptions(TableOptions):
@@ -232,17 +197,6 @@ class TargetOptions(OptionGroup):
     ] = None
 
 
-def parse_assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
-    """Names and what they are given; the name of a column may hold the sign itself, and edges do not."""
-    if (wrong := next((option for option in options if "=" not in option), None)) is not None:
-        raise SchemaError(f"{wrong!r} should be written as {form}.")
-    pairs = [option.rpartition("=") if at_last else option.partition("=") for option in options]
-    names = [name for name, _, _ in pairs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"{twice!r} was given twice ({form}); give it once.")
-    return [(name, value) for name, _, value in pairs]
-
-
 # ----------------------------------------------------------------------------------------------------- what to promise
 
 
@@ -252,7 +206,7 @@ class PromiseOptions(OptionGroup):
 
     PANEL: ClassVar = PROMISE_PANEL
 
-    given: Mapping[str, Any]
+    given: OptionValues
     """What was given for each option, by its parameter; None where nothing was."""
 
     @classmethod
@@ -261,8 +215,7 @@ class PromiseOptions(OptionGroup):
 
         An option that several mechanisms share stands in the panel of the first.
         """
-        request_flags = [flag for kind in REQUIREMENT_KINDS for flag in kind.FLAGS]
-        yield from (_make_flag_parameter(flag, PROMISE_PANEL) for flag in request_flags)
+        yield from (_make_flag_parameter(flag, PROMISE_PANEL) for flag in list_bound_flags())
         names, guarantee_names = ", ".join((AUTO, *REGISTRY)), " or ".join(SELECTABLE_GUARANTEES)
         mechanism_option = typer.Option(
             "--mechanism",
@@ -288,7 +241,7 @@ class PromiseOptions(OptionGroup):
                     yield _make_flag_parameter(flag, mechanism.name)
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Self:
+    def of(cls, arguments: OptionValues) -> Self:
         """The group, from what each of its parameters was given."""
         return cls(arguments)
 
@@ -310,26 +263,8 @@ class PromiseOptions(OptionGroup):
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """The options that were given, by the name of the mechanism that takes them.
-
-        An option that several mechanisms share is for those that meet the request. One that is for none of them goes
-        to the first that has it, which is refused where a plan is chosen.
-        """
-        holders: dict[str, list[tuple[AnyMechanism, str]]] = {}
-        values: dict[str, Any] = {}
-        for mechanism in REGISTRY.values():
-            for name, flag in list_flags(mechanism.options):
-                if self.given[flag.name] is not None:
-                    holders.setdefault(flag.name, []).append((mechanism, name))
-                    values[flag.name] = flag.read(self.given[flag.name])
-        options_by_mechanism: dict[str, dict[str, Any]] = {}
-        for parameter, owners in holders.items():
-            meeting = [
-                (mechanism, name) for mechanism, name in owners if isinstance(self.spec, mechanism.accepted_requests)
-            ]
-            for mechanism, name in meeting or owners[:1]:
-                options_by_mechanism.setdefault(mechanism.name, {})[name] = values[parameter]
-        return {name: REGISTRY[name].options(**own_options) for name, own_options in options_by_mechanism.items()}
+        """The options that were given, by the name of the mechanism that takes them."""
+        return make_options(self.given, self.spec)
 
 
 def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:

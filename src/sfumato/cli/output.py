@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import typer
 
+from sfumato._core.json_types import JsonView
 from sfumato._terminal_safe import escape_json, escape_unprintable, hide_passwords
 from sfumato.cli.flags import name_flags, name_flags_in_json
 from sfumato.cli.render import GuardedConsole
@@ -30,7 +29,7 @@ out = GuardedConsole(emoji=False)
 err = GuardedConsole(stderr=True, emoji=False)
 
 
-def print_json(entries: Mapping[str, Any]) -> None:
+def print_json(entries: JsonView) -> None:
     """Print one document, in which sentences name options of the command line."""
     document = name_flags_in_json({"format": JSON_FORMAT, **entries})
     typer.echo(escape_json(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
@@ -43,7 +42,7 @@ def print_error(sentence: str) -> None:
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
 
-def report_failure(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: Any) -> None:
+def report_failure(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: object) -> None:
     """Tell people why a command stopped, in one sentence; and machines too, if they asked.
 
     A sentence names values of the table only where somebody looks at it: what is not a terminal may be a log.

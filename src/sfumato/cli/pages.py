@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 import sfumato
+from sfumato._core.json_types import Json
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
@@ -127,7 +128,7 @@ class QuestionPageOptions(OptionGroup):
                 raise TargetError(f"the page {str(self.page)!r} would lie in the release; keep it beside it.")
             check_place(self.page, force=force)
 
-    def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> dict[str, Any]:
+    def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> Json:
         """Write the page of a release that is out, if one is wanted; what is told of it."""
         if self.page is None:
             return {}
@@ -145,7 +146,7 @@ def save_page(  # noqa: PLR0913 - everything but the release and the place has a
     title: str | None = None,
     max_megabytes: float = MAX_MEGABYTES,
     force: bool = False,
-) -> dict[str, Any]:
+) -> Json:
     """Make the page of a release and write it; what is told of it."""
     with render.show_progress(err, print_options, "counting") as progress:
         ask_page = sfumato.page(release, target, title=title, megabytes=max_megabytes, force=force, progress=progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.cells import cell_len
@@ -15,6 +15,7 @@ from rich.text import Text
 
 import sfumato
 from sfumato._core.cell_values import to_json
+from sfumato._core.json_types import Json
 from sfumato._figures.number_cells import NumberCell, align_cells
 from sfumato._query.answer_table import AnswerColumn, AnswerTable
 from sfumato._query.intervals import DEFAULT_LEVEL
@@ -119,7 +120,7 @@ def _build_long_table(sheet: AnswerTable) -> Table:
     return table
 
 
-def answer_json(answer: Answer, level: float) -> dict[str, Any]:
+def answer_json(answer: Answer, level: float) -> Json:
     """An answer for machines."""
     columns, rows = answer.to_table(level)
     return {

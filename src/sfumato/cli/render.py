@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBars
 from rich.table import Column, Table
 from rich.text import Text
 
 import sfumato
 from sfumato._core.cell_values import format_relative_error, format_value_count, format_values, make_labels
+from sfumato._core.json_types import Json
 from sfumato._core.object_store import Address
 from sfumato._figures.number_cells import align_cells
 from sfumato._planning.predicted_error import CURVE_COUNTS
@@ -96,7 +97,7 @@ def _show_bars(console: Console, *, is_visible: bool) -> Iterator[Callable[[str,
         TimeRemainingColumn(),
     )
     with ProgressBars(*columns, console=console, transient=True) as bars:
-        tasks: dict[str, Any] = {}
+        tasks: dict[str, TaskID] = {}
 
         def show(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
@@ -136,7 +137,7 @@ def show_fetching(console: Console, release: Path, *, quiet: bool) -> Iterator[N
         yield
 
 
-def show_looking(console: Console, *, quiet: bool) -> AbstractContextManager[Any]:
+def show_looking(console: Console, *, quiet: bool) -> AbstractContextManager[object]:
     """Says that a table is looked at, while the terminal is interactive."""
     if quiet or not console.is_terminal:
         return nullcontext()
@@ -206,7 +207,7 @@ def show_plan(
     show_text(console, plan["scope"])
 
 
-def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> dict[str, Any]:
+def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
     """What would be published, at which error, and what its holder should know; for machines."""
     levels = {"publish_at": [item.to_json() for item in outlook.gains]} if outlook.gains else {}
     return {
@@ -343,7 +344,7 @@ def show_verification(console: Console, verification: Verification, *, quiet: bo
         )
 
 
-def verification_json(verification: Verification) -> dict[str, Any]:
+def verification_json(verification: Verification) -> Json:
     """The checks for machines."""
     checks = [{"name": check.name, "passed": check.has_passed, "detail": check.detail} for check in verification.checks]
     return {"passed": verification.has_passed, "checks": checks}
@@ -361,7 +362,7 @@ def show_draft(console: Console, path: str, decisions: Sequence[str]) -> None:
     console.print(f"then run: sfumato plan {escape_for_terminal(path)}", soft_wrap=True, highlight=False)
 
 
-def guess_json(guess: TableGuess) -> dict[str, Any]:
+def guess_json(guess: TableGuess) -> Json:
     """What was guessed of a table, for machines."""
     columns = [
         {"name": column.name, "role": column.role.value, "remarks": list(column.remarks), "bins": list(column.edges)}
@@ -370,7 +371,7 @@ def guess_json(guess: TableGuess) -> dict[str, Any]:
     return {"columns": columns, "missing": list(guess.missing_markers), "doubtful": list(guess.doubtful_markers)}
 
 
-def publication_json(publication: Publication) -> dict[str, Any]:
+def publication_json(publication: Publication) -> Json:
     """What was published, for machines, with what is for its holder alone."""
     notices = [item.to_json() for item in publication.notices]
     exposures = [item.to_json() for item in publication.exposures]
@@ -454,7 +455,7 @@ def show_demonstration(console: Console, demonstration: Demonstration, is_kept: 
         console.print(f"The table and the release are in {where}.", soft_wrap=True, highlight=False)
 
 
-def demonstration_json(demonstration: Demonstration) -> dict[str, Any]:
+def demonstration_json(demonstration: Demonstration) -> Json:
     """The demonstration for machines."""
     lines = []
     for line in demonstration.answers:

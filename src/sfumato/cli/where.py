@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 import sfumato
 from sfumato._core.object_store import is_spark_name
+from sfumato._readers.reader import AnyTable
 from sfumato.cli.option_group import OptionGroup
 from sfumato.errors import SpecError
 
@@ -48,7 +49,7 @@ class EngineOptions(OptionGroup):
         ),
     ] = None
 
-    def make_engine(self, table: Any, progress: Progress) -> Engine:
+    def make_engine(self, table: AnyTable, progress: Progress) -> Engine:
         """The engine for a table."""
         from sfumato._readers.spark_frames import get_session  # noqa: PLC0415 - takes long to load
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -210,3 +210,7 @@ class Method(Generic[DesignT]):
     any; raises QueryError where a design cannot be so counted. None where there is none."""
     is_reproduction: bool = False
     """Whether it only reproduces a paper: the library finds it by its name, and no list offers it to analysts."""
+
+
+AnyMethod = Method[Any]
+"""A method of any mechanism."""

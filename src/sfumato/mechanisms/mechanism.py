@@ -135,7 +135,7 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     coarsening: Coarsening[SpecT, OptionsT] | None = None
     several_columns: SeveralColumns | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickles a mechanism by its name."""
         from sfumato.mechanisms import find_mechanism  # noqa: PLC0415 - the registry imports this module
 

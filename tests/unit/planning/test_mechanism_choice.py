@@ -14,7 +14,7 @@ from selection import examples
 from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import ChosenMechanism
-from sfumato._publication_plan import Request
+from sfumato._publish.request import Request
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
 from sfumato._request.schema import Schema

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from releases import BOUND
-from sfumato._publication_plan import Request, plan
+from sfumato._publish.publication_plan import plan
+from sfumato._publish.request import Request
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.histogram import Histogram

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 from conditions import Condition, comparisons, patterns, trees
 from releases import known_key
 from selection import examples
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.answer import Answer
 from sfumato._query.counting.count_queries import CountQuery
 from sfumato._query.release import Release

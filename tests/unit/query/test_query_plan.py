@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from releases import WAYS, Way, known_key
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query import estimation
 from sfumato._query.estimate import EXACT_METHOD, Estimate
 from sfumato._query.query_plan.quantiles import fit_isotonic

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from releases import BOUND, FILES, WAYS, edit_manifest, known_key, people, published, published_by, read_json
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._release.manifest import MANIFEST

@@ -21,8 +21,8 @@ import pytest
 
 from releases import known_key
 from sfumato._core.cell_values import Value
-from sfumato._publication import Publication, publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import Publication, publish
+from sfumato._publish.request import Request
 from sfumato._readers.read_options import ReadOptions
 from sfumato._release.manifest import MANIFEST
 from sfumato._request.requirements import BreachBound

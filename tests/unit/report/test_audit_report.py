@@ -23,8 +23,8 @@ from sabotage import (
 )
 from sfumato._evidence import Dossier, audit_release
 from sfumato._figures.number_format import format_percent
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._report import make_audit_page
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sfumato._publication_plan import Request
+from sfumato._publish.request import Request
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import NullPolicy, Ranges, Role, Schema, explain_missing_column, read_domain

@@ -23,8 +23,8 @@ from enumeration import transition_law
 from releases import BOUND, FILES, edit_manifest, people, published
 from selection import examples
 from sfumato._core.random_draws import Draws
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._records import DATA_FILE, PerturbedRecords
 from sfumato._release.manifest import WEIGHTS
 from sfumato._release.release_folder import pack

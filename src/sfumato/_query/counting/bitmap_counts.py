@@ -7,7 +7,7 @@ tells how many of the selected records show each symbol.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,9 @@ class Bitmaps:
         return bitmap
 
 
+NumberT = TypeVar("NumberT", bound=np.generic)
+
+
 def split_combinations(work: Workload, wheres: Iterable[int], word_count: int) -> Iterator[list[int]]:
     """Split combinations so that the bitmaps of each part fit into the memory; those alike stay together."""
     most = max(MEMORY // (8 * max(word_count, 1)), 1)
@@ -96,7 +99,7 @@ def arrange_records(
     used = {number for where in wheres for number in work.wheres[where]}
     columns = {work.atoms[number].column for number in used}
 
-    def take(array: npt.NDArray[Any], filling: Any) -> npt.NDArray[Any]:
+    def take(array: npt.NDArray[NumberT], filling: int) -> npt.NDArray[NumberT]:
         return np.append(array, array.dtype.type(filling)).take(index)
 
     codes = [

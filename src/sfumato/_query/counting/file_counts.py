@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +99,7 @@ class SymbolCounter:
     Blocks may be added by several threads at a time.
     """
 
-    def __init__(self, work: Workload, size: int, kind: type[Any] = np.int64) -> None:
+    def __init__(self, work: Workload, size: int, kind: type[np.number] = np.int64) -> None:
         """Begin with nothing."""
         self.work, self.size, self.lock = work, size, Lock()
         self.symbol_counts = np.zeros((len(work.wheres), size), dtype=kind)

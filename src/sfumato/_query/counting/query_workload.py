@@ -7,12 +7,11 @@ import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato._core.arrays import Codes, Places
+from sfumato._core.arrays import Codes, Mask, Places
 from sfumato._core.cell_values import Scalar, Value, display, find_field_type, simplify_type
 from sfumato._query.counting.count_queries import Condition, CountQuery, Range
 from sfumato._query.impossible_literals import describe_missing_value, explain_missing_range, explain_missing_value
@@ -165,7 +164,7 @@ class _QueryReader:
         self.columns: list[QueriedColumn] = []
         self.column_numbers: dict[str, int] = {}
         self.atoms: dict[int, Atom] = {}
-        self.numbers_by_condition: dict[tuple[str, Any], int] = {}
+        self.numbers_by_condition: dict[tuple[str, object], int] = {}
         self.wheres: dict[tuple[int, ...], int] = {}
         self.sets: list[Places | None] = []
         self.set_numbers: dict[tuple[Value, ...] | None, int] = {}
@@ -307,7 +306,7 @@ def _check_ranges(column: QueriedColumn, condition: Condition, bins: Ranges) -> 
                 raise explain_missing_range(str(value), column.name, bins)
 
 
-def match_codes(codes: Codes, atom: Atom, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def match_codes(codes: Codes, atom: Atom, size: int) -> Mask:
     """Which codes satisfy a condition that lists codes."""
     if len(atom.codes) == 1:
         return np.asarray(codes == atom.codes[0])

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -38,7 +36,7 @@ class Block:
     """For each column that is asked about: the code of each record."""
     ranges: Mapping[int, Mask]
     """For each condition that is a range, by its number: whether each record satisfies it."""
-    published_codes: npt.NDArray[Any]
+    published_codes: Codes
     """The symbol or the bucket of each record; or a row of zeros and ones for each set."""
 
 

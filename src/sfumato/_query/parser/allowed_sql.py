@@ -22,7 +22,7 @@ Tree = Any
 """A node of a parsed query; what its class is called depends on the version of the parser."""
 
 
-def _find_classes(names: str) -> tuple[type[Any], ...]:
+def _find_classes(names: str) -> tuple[type[exp.Expr], ...]:
     """Looks constructs up by their names in sqlglot.
 
     A name that the installed version does not have is an error: the list would allow less than it says.
@@ -122,7 +122,7 @@ def parse(sql: str) -> Tree:
     return query
 
 
-def check(tree: Tree, allowed: tuple[type[Any], ...], function_names: frozenset[str] = FUNCTION_NAMES) -> None:
+def check(tree: Tree, allowed: tuple[type[exp.Expr], ...], function_names: frozenset[str] = FUNCTION_NAMES) -> None:
     """Refuse a tree with a construct that is not on the list."""
     for node in tree.walk():
         if not _is_known(node, allowed, function_names):
@@ -167,7 +167,7 @@ def make_ready_sql(sql: str) -> Tree:
     return OwnSql(this=sql)
 
 
-def _is_known(node: Tree, allowed: tuple[type[Any], ...], function_names: frozenset[str]) -> bool:
+def _is_known(node: Tree, allowed: tuple[type[exp.Expr], ...], function_names: frozenset[str]) -> bool:
     if isinstance(node, OwnSql | exp.Literal | exp.Identifier):
         return True
     if isinstance(node, exp.Anonymous):

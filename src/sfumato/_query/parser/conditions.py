@@ -21,6 +21,7 @@ from sfumato._query.parser.allowed_sql import Tree
 from sfumato._query.parser.column_names import ColumnNames
 from sfumato._query.parser.from_clause import FromClause
 from sfumato._records.sql_quoting import format_literal, quote_name
+from sfumato._records.tally import ResultRow
 from sfumato.errors import QueryError
 
 MOST_BITS = 240
@@ -127,7 +128,7 @@ class Domain:
         """The number of values."""
         return len(self.session.manifest.domain)
 
-    def fetch_rows(self, columns: Sequence[str], where: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+    def fetch_rows(self, columns: Sequence[str], where: Sequence[str] = ()) -> Iterator[ResultRow]:
         """The place and some expressions for each value that satisfies conditions."""
         clause = f" WHERE {' AND '.join(where)}" if where else ""
         selected_sql = ", ".join([f"{quote_name('release')}.{PLACE}", *columns])

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sqlglot import exp
 
@@ -68,7 +67,7 @@ def check_text(sql: str) -> None:
         raise explain_too_large(f"{MOST_CHARACTERS:,} characters")
 
 
-def count_nodes(tree: Any) -> int:
+def count_nodes(tree: exp.Expr) -> int:
     """How many parts a tree has."""
     return sum(1 for _ in tree.walk())
 
@@ -79,7 +78,7 @@ class SizeBudget:
 
     remaining_nodes: int = MOST_NODES
 
-    def copy_tree(self, tree: Any) -> Any:
+    def copy_tree(self, tree: exp.Expr) -> exp.Expr:
         """A copy of a tree, if there is room for it."""
         self.remaining_nodes -= count_nodes(tree)
         if self.remaining_nodes < 0:
@@ -87,7 +86,7 @@ class SizeBudget:
         return tree.copy()
 
 
-def check_tree(tree: Any) -> None:
+def check_tree(tree: exp.Expr) -> None:
     """Refuse a tree that has too many parts, is too deep, joins too many tables, or makes too many grouping sets.
 
     A part that stands once and is put in several times counts as often.
@@ -109,7 +108,7 @@ def check_tree(tree: Any) -> None:
         waiting.extend((child, depth + 1, times * _count_copies(node, child)) for child in node.iter_expressions())
 
 
-def _count_copies(node: Any, part: Any) -> int:
+def _count_copies(node: exp.Expr, part: exp.Expr) -> int:
     """How often DuckDB puts in a part of a node: the subject of a CASE for each WHEN, a table for each star."""
     if isinstance(node, exp.Case) and part is node.this:
         return max(1, len(node.args["ifs"]))
@@ -124,17 +123,17 @@ def _count_copies(node: Any, part: Any) -> int:
     return 1
 
 
-def _is_star(expression: Any) -> bool:
+def _is_star(expression: exp.Expr) -> bool:
     return expression.is_star or expression.find(exp.Columns) is not None
 
 
-def check_sets(group: Any) -> None:
+def check_sets(group: exp.Group) -> None:
     """Refuse a GROUP BY that makes too many grouping sets; they are counted, and none is made."""
     if math.prod(_count_sets(grouping) for grouping in group.expressions) > MOST_SETS:
         raise QueryError(f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.")
 
 
-def _count_sets(element: Any) -> int:
+def _count_sets(element: exp.Expr) -> int:
     """How many grouping sets one part of GROUP BY makes."""
     if isinstance(element, exp.Cube):
         return int(2 ** min(len(element.expressions), MOST_SETS))
@@ -145,7 +144,7 @@ def _count_sets(element: Any) -> int:
     return 1
 
 
-def balance_tree(tree: Any) -> Any:
+def balance_tree(tree: exp.Expr) -> exp.Expr:
     """The same question, with long chains of AND and of OR as shallow trees; both are associative."""
     for kind in (exp.And, exp.Or):
         tops = [node for node in tree.find_all(kind) if not isinstance(node.parent, kind)]
@@ -159,9 +158,9 @@ def balance_tree(tree: Any) -> Any:
     return tree
 
 
-def _flatten_chain(top: Any, kind: type[Any]) -> list[Any]:
+def _flatten_chain(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
     """What a chain of one operator joins, in its order."""
-    operands: list[Any] = []
+    operands: list[exp.Expr] = []
     waiting = [top]
     while waiting:
         node = waiting.pop()
@@ -172,7 +171,7 @@ def _flatten_chain(top: Any, kind: type[Any]) -> list[Any]:
     return operands
 
 
-def check_texts(tree: Any, longest: Callable[[], int]) -> None:
+def check_texts(tree: exp.Expr, longest: Callable[[], int]) -> None:
     """Refuse a query that would make texts too long, or repeats its own expressions too often.
 
     How long the texts of the tables are at most is only asked where it matters.
@@ -184,14 +183,14 @@ def check_texts(tree: Any, longest: Callable[[], int]) -> None:
     _TextMeasurer(column_length, max(LONGEST_TEXT, column_length)).measure(tree, _Scope(column_length))
 
 
-def _is_concatenation(node: Any) -> bool:
+def _is_concatenation(node: exp.Expr) -> bool:
     """Whether something holds all that it is made of: a text, a list, a row."""
     return isinstance(node, _CONCATENATIONS) or (
         isinstance(node, exp.Anonymous) and node.name.lower() in _CONCATENATION_NAMES
     )
 
 
-def _is_text_distance(node: Any) -> bool:
+def _is_text_distance(node: exp.Expr) -> bool:
     return isinstance(node, exp.Levenshtein) or (
         isinstance(node, exp.Anonymous) and node.name.lower() in _DISTANCE_FUNCTIONS
     )
@@ -212,7 +211,7 @@ class _TextMeasurer:
     max_length: int
     alias_nodes: int = 0
 
-    def measure(self, node: Any, scope: _Scope) -> int:
+    def measure(self, node: exp.Expr, scope: _Scope) -> int:
         """How long the text of an expression may be; the longest that it holds, where it is none."""
         if isinstance(node, exp.Select):
             return self._measure_select(node, scope)
@@ -233,7 +232,7 @@ class _TextMeasurer:
             )
         return result_length
 
-    def _measure_result(self, node: Any, lengths: Sequence[int]) -> int:
+    def _measure_result(self, node: exp.Expr, lengths: Sequence[int]) -> int:
         """The length of what a function makes of texts of given lengths."""
         if isinstance(node, exp.ConcatWs):
             return sum(lengths) + len(lengths) * lengths[0]

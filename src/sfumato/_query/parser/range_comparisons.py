@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from sqlglot import exp
 
@@ -40,7 +39,7 @@ def find_equalities(tree: Tree) -> Iterator[tuple[exp.Column, exp.Literal]]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-FLIPPED_COMPARISONS: Mapping[type[Any], type[Any]] = {
+FLIPPED_COMPARISONS: Mapping[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
     exp.GT: exp.LT,
     exp.LTE: exp.GTE,

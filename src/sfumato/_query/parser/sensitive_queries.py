@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlglot import exp
 
@@ -73,7 +72,7 @@ class SelectReader:
             conditions.append(self.resolve(where.this))
         return split_conditions([check_literals(condition, self.session) for condition in conditions], self.names)
 
-    def resolve(self, expression: Tree, allowed: tuple[type[Any], ...] = allowed_sql.EXPRESSIONS) -> Tree:
+    def resolve(self, expression: Tree, allowed: tuple[type[exp.Expr], ...] = allowed_sql.EXPRESSIONS) -> Tree:
         """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
         self.session.clock.check()
         expression = public_queries.run_subqueries(expression, self.session)

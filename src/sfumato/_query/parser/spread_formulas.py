@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -123,7 +123,7 @@ def _make_root(inner: Callable[[_Moments], Formula]) -> Callable[[_Moments], For
     return lambda of: FunctionCall(SquareRoot(), inner(of))
 
 
-_FORMULAS: Mapping[type[Any], Callable[[_Moments], Formula]] = {
+_FORMULAS: Mapping[type[exp.Expr], Callable[[_Moments], Formula]] = {
     exp.Variance: _make_sample_variance,
     exp.VariancePop: _make_population_variance,
     exp.Stddev: _make_root(_make_sample_variance),

@@ -27,7 +27,7 @@ from sfumato.errors import QueryError
 Getter = Callable[[int], Any]
 """What a row has, by its number."""
 
-_FUNCTIONS: Mapping[type[Any], Function] = {
+_FUNCTIONS: Mapping[type[exp.Expr], Function] = {
     exp.Sqrt: scalar_functions.SquareRoot(),
     exp.Exp: scalar_functions.Exponential(),
     exp.Abs: scalar_functions.AbsoluteValue(),

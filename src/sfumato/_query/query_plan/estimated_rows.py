@@ -157,7 +157,7 @@ class PlanContext:
         numbers = rows.table.column(name_formula_column(column)).to_pylist()
         return all(number is not None and self.sums.is_count(number) for number in numbers)
 
-    def get_formulas(self, numbers: Sequence[Any]) -> list[Formula | None]:
+    def get_formulas(self, numbers: Sequence[int | None]) -> list[Formula | None]:
         """What numbers of formulas stand for."""
         return [None if number is None else self.sums.formulas[number] for number in numbers]
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato._core.arrays import Codes
+from sfumato._core.arrays import Array, Codes
 from sfumato._core.cell_values import Scalar, split_value, to_json
+from sfumato._core.json_types import Json
 from sfumato._query.connection import Session
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
@@ -42,7 +43,7 @@ class QuestionColumn:
     type: str
     values: tuple[Scalar, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For the page."""
         json_values = (to_json(value) for value in self.values)
         values = [str(value) if isinstance(value, int) and abs(value) > EXACT else value for value in json_values]
@@ -65,7 +66,7 @@ def describe_public_column(manifest: Manifest, number: int, values: Iterable[Sca
     edges = manifest.ranges.get(name)
     ranges = {label: place for place, label in enumerate(Ranges(edges).labels)} if edges else {}
 
-    def make_sort_key(value: Any) -> tuple[Any, ...]:
+    def make_sort_key(value: Any) -> tuple[object, ...]:
         is_odd = isinstance(value, float) and math.isnan(value)
         return (value is None, is_odd, ranges.get(value, len(ranges)), 0 if value is None or is_odd else value)
 
@@ -102,7 +103,7 @@ ALIGNMENT = 8
 """A browser looks at numbers only where they begin at a multiple of their size."""
 
 
-def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[str, dict[str, tuple[str, int, int]]]:
+def pack_arrays(arrays: Mapping[str, Array]) -> tuple[str, dict[str, tuple[str, int, int]]]:
     """The arrays as letters; and of each its kind, where it begins, and how many numbers it has."""
     places: dict[str, tuple[str, int, int]] = {}
     parts, start = [], 0
@@ -115,7 +116,7 @@ def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[str, dict[str, 
     return base64.b64encode(zlib.compress(b"".join(parts), 9)).decode("ascii"), places
 
 
-def _choose_number_type(array: npt.NDArray[Any]) -> np.dtype[Any]:
+def _choose_number_type(array: Array) -> np.dtype[np.generic]:
     """The smallest kind of numbers that a browser has for an array; the low byte first, as browsers have it."""
     if array.dtype.kind == "f":
         return np.dtype("<f8")
@@ -144,8 +145,8 @@ class PageContents:
     """The public columns that can be asked about, and the arrays behind them."""
 
     columns: Sequence[QuestionColumn]
-    arrays: dict[str, npt.NDArray[Any]]
-    script_settings: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Array]
+    script_settings: Json = field(default_factory=dict)
     """What else the script must know."""
     omitted_columns: Sequence[str] = ()
     """Public columns that cannot be asked about."""
@@ -155,8 +156,8 @@ def pack_records(release: Release) -> PageContents:
     """All records, in the order of the release: a code for each public column, and what each shows."""
     manifest, published_blocks = release.manifest, []
     read, paths = manifest.encoding.make_reader(manifest.naming), manifest.list_data_paths(release.folder)
-    codes: list[list[npt.NDArray[Any]]] = [[] for _ in manifest.public_columns]
-    codes_by_value: list[dict[Any, int]] = [{} for _ in manifest.public_columns]
+    codes: list[list[Array]] = [[] for _ in manifest.public_columns]
+    codes_by_value: list[dict[Scalar, int]] = [{} for _ in manifest.public_columns]
     for batch in read_batches(
         paths, read_record_schema(paths, manifest), [*manifest.public_columns, *manifest.protected_columns]
     ):
@@ -202,7 +203,7 @@ def count_column_pairs(
             columns.append(describe_public_column(manifest, number, distinct_values.to_pylist()))
     column_sets = [*itertools.combinations(columns, 2), *((item,) for item in columns), ()]
     tables: list[list[str]] = []
-    arrays: dict[str, npt.NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     covered: set[str] = set()
     room = byte_limit
     for done, column_set in enumerate(column_sets):
@@ -230,7 +231,7 @@ def count_column_pairs(
 
 def _count_combinations(
     manifest: Manifest, session: Session, columns: Sequence[QuestionColumn], width: int
-) -> dict[str, npt.NDArray[Any]] | None:
+) -> dict[str, Array] | None:
     """The cells of some columns: the codes of each, its records, and what they show; None where there are too many."""
     names = ", ".join(quote_name(column.name) for column in columns) or "1"
     ((cells,),) = session.fetch_rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
@@ -239,7 +240,7 @@ def _count_combinations(
     groups = tuple(f"{quote_name(TABLE)}.{quote_name(column.name)}" for column in columns)
     scan_result = manifest.encoding.tally_groups(session, Scan(groups=groups), manifest.naming)
     tallies = [measured[COUNT] for measured in scan_result.values()]
-    arrays: dict[str, npt.NDArray[Any]] = {
+    arrays: dict[str, Array] = {
         column.id: np.array([column.places[unify_nan(key[at])] for key in scan_result], dtype=np.int64)  # type: ignore[arg-type]
         for at, column in enumerate(columns)
     }

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato._core.arrays import Array
+from sfumato._core.json_types import Json, JsonView
 from sfumato._figures.svg import element, escape_markup
 from sfumato._query.intervals import compute_quantile
 from sfumato._query.release import Release
@@ -36,7 +35,7 @@ from sfumato._report.question_page.page_contents import (
     pack_records,
 )
 from sfumato._report.question_page.question_style import STYLE
-from sfumato.mechanisms.estimator import BrowserEstimator, Method
+from sfumato.mechanisms.estimator import AnyMethod, BrowserEstimator
 from sfumato.mechanisms.mechanism import PAGE
 
 MAX_MEGABYTES = 10
@@ -69,7 +68,7 @@ class QuestionPage:
 
     manifest: Manifest
     records: int
-    method: Method[Any]
+    method: AnyMethod
     twin: BrowserEstimator
     contents: PageContents
     title: str
@@ -220,7 +219,7 @@ def _write_script(twin: BrowserEstimator) -> str:
     return '(() => {\n"use strict";\n' + "\n".join(sources) + "})();"
 
 
-def _split_arrays(numbers: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def _split_arrays(numbers: JsonView) -> tuple[Json, dict[str, Array]]:
     """What an estimator is made from: what JSON holds, and arrays."""
     arrays = {f"numbers.{name}": value for name, value in numbers.items() if isinstance(value, np.ndarray)}
     return {name: value for name, value in numbers.items() if not isinstance(value, np.ndarray)}, arrays

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sfumato._core.arrays import Codes, Floats
+from sfumato._core.json_types import Json
 from sfumato._figures.attack_success import describe_known_columns
 
 WELL_ABOVE = 1.1
@@ -52,7 +52,7 @@ class BeliefSummary:
         """By how many standard deviations more is right than was expected: what is shown tells more than its law."""
         return (self.success - self.expected_success) / max(self.deviation, ROUNDING)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "right": self.success,
@@ -93,9 +93,9 @@ class Attack:
         """What it knows, so that `somebody who knows ...` can be said."""
         return self.label or describe_known_columns(self.known_columns)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
-        more: dict[str, Any] = {}
+        more: Json = {}
         if self.label:
             more["knows"] = self.label
         if self.control is not None:

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +16,13 @@ import pyarrow.parquet as pq
 
 from sfumato._core.arrays import Codes, Places
 from sfumato._core.cell_values import simplify_type
+from sfumato._core.json_types import Json
 from sfumato._profile.equivalence_classes import CLASS_SIZES, ClassSizeShares, compute_class_size_shares
 from sfumato._profile.ranges import assign_bins
 from sfumato._query.release import Release
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._records.column_codes import decode_dictionary, encode_batch_values
 from sfumato._request.schema import Ranges
 from sfumato.errors import SpecError
@@ -46,7 +47,7 @@ class LinkageRisk:
     absent_share: float = 0.0
     """The share of the records that are like nobody of the population: it is not the one they come from."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "columns": list(self.columns),
@@ -58,7 +59,7 @@ class LinkageRisk:
 
 
 def link_records(
-    release: str | Path, population: Any = None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
+    release: str | Path, population: AnyTable = None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> LinkageRisk:
     """Look how many records of a release share their public columns, and how many people of a population do.
 

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Floats, Places
+from sfumato._core.json_types import Json
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.requirements import PrivacySpec
 from sfumato._risk.attackers.attack_result import ROUNDING, Attack, BeliefSummary
@@ -68,7 +69,7 @@ class SelfTest:
         """Whether it was found."""
         return abs(self.score) > LARGEST_SCORE
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {"what": self.corruption, "score": self.score, "is_noticed": self.is_noticed, "power": self.power}
 
@@ -200,7 +201,7 @@ class Audit:
                 all_checks.append(Check("law", abs(belief.surprise) <= LARGEST_SCORE, sentence))
         return tuple(all_checks)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "mechanism": self.mechanism,
@@ -228,11 +229,11 @@ NO_KEY = (
 
 def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may have
     release: str | Path,
-    original: Any,
+    original: AnyTable,
     plan_file: str | Path | None = None,
     *,
     second: tuple[str | Path, str | Path | None] | None = None,
-    population: Any = None,
+    population: AnyTable = None,
     spec: PrivacySpec | None = None,
     known_share: float = KNOWN_SHARE,
     seed: int | None = None,

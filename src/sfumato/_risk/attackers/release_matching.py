@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ from sfumato._profile.record_sample import MOST_RECORDS
 from sfumato._query.counting.record_blocks import read_batches, read_record_schema
 from sfumato._query.release import Release
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._records import Naming
 from sfumato._records.column_codes import decode_dictionary, encode_values
 from sfumato._records.tally import Holdings
@@ -208,7 +208,7 @@ def list_protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, .
 
 def read_original(
     release: Release,
-    original: Any,
+    original: AnyTable,
     plan_file: str | Path | None = None,
     *,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,

@@ -7,13 +7,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato._core.cell_values import simplify_type
+from sfumato._core.json_types import Json, JsonView
 from sfumato._risk.coded_table import CodedValues
 from sfumato._risk.lint.findings import Finding
 from sfumato.errors import SourceError, explain_os_error
@@ -77,7 +77,7 @@ def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
         yield from _inspect_pandas_metadata(pandas, file.metadata.num_rows, name, remedy)
 
 
-def _inspect_pandas_metadata(pandas: Mapping[str, Any], rows: int, name: str, remedy: str) -> Iterator[Finding]:
+def _inspect_pandas_metadata(pandas: JsonView, rows: int, name: str, remedy: str) -> Iterator[Finding]:
     index = pandas.get("index_columns") or []
     ranges = [index_range for index_range in index if isinstance(index_range, dict)] if isinstance(index, list) else []
     if any(
@@ -133,7 +133,7 @@ def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedVa
         )
 
 
-def _is_beyond(statistics: Any, values: pa.Array) -> bool:
+def _is_beyond(statistics: pq.Statistics, values: pa.Array) -> bool:
     if not len(values):
         return False
     try:
@@ -203,7 +203,7 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
         )
 
 
-def _read_json(text: bytes) -> dict[str, Any]:
+def _read_json(text: bytes) -> Json:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

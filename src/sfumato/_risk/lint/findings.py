@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from sfumato._core.json_types import Json
 from sfumato._request.warnings import NoticeNumber
 from sfumato._terminal_safe import escape_unprintable
 
@@ -59,7 +59,7 @@ class Finding:
         """Whether it is only worth knowing."""
         return self.code in NOTES
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "code": self.code,
@@ -90,7 +90,7 @@ class LintReport:
         """What is worth knowing."""
         return tuple(finding for finding in self.all_findings if finding.is_note)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {
             "tables": dict(self.tables),

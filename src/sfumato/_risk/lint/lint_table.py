@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import compute_class_size_shares
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._release.manifest import WEIGHTS, Manifest
 from sfumato._risk.coded_table import ARCHIVE, CodedValues, can_be_coded, open_containing_release, read_coded_columns
 from sfumato._risk.lint.betting_tests import (
@@ -126,7 +126,7 @@ PARQUET = (".parquet", ".pq")
 class _LintedTable:
     """A table that is looked at, and what is known of it."""
 
-    table: Any
+    table: AnyTable
     name: str
     is_about_people: bool = True
     """Whether each row is a person's; else only the file itself is looked at, and what it goes with."""
@@ -136,7 +136,9 @@ class _LintedTable:
     """The texts that everybody knows a column can hold."""
 
 
-def lint(table: Any, *, read: ReadOptions = DEFAULT_READ_OPTIONS, progress: Progress = ignore_progress) -> LintReport:
+def lint(
+    table: AnyTable, *, read: ReadOptions = DEFAULT_READ_OPTIONS, progress: Progress = ignore_progress
+) -> LintReport:
     """Look for what a table gives away beside its values: a file, a folder of tables, a release, or a frame.
 
     Rows are taken to stand in an order that tells nothing only if it could be a random one; a table in random order has
@@ -196,7 +198,7 @@ def _list_domains(manifest: Manifest) -> dict[str, pa.Array]:
     }
 
 
-def _list_parts(table: Any) -> list[_LintedTable]:
+def _list_parts(table: AnyTable) -> list[_LintedTable]:
     if not isinstance(table, str | Path):
         return [_LintedTable(table, "table")]
     if not Path(table).is_dir():

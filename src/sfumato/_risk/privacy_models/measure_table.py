@@ -6,18 +6,19 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Floats
 from sfumato._core.cell_values import Value, find_field_type, to_json
+from sfumato._core.json_types import Json
 from sfumato._engines.engine import Progress
 from sfumato._engines.local_engine import ignore_progress
 from sfumato._profile.equivalence_classes import ClassSizeShares, compute_class_size_shares
 from sfumato._readers.open_table import open_source
 from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, ReadOptions
+from sfumato._readers.reader import AnyTable
 from sfumato._risk.coded_table import CodedValues, can_be_coded, open_containing_release, read_coded_columns
 from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
 from sfumato.errors import SchemaError
@@ -261,7 +262,7 @@ class ColumnMeasures:
     caps: Mapping[Value, tuple[float, float]]
     """For each value its share among all records, and the largest in a group."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         numbers_json = {key: None if number is None else to_json(number) for key, number in self.numbers.items()}
         caps = [
@@ -287,7 +288,7 @@ class Measures:
         """What the models say of a sensitive column."""
         return next(measures for measures in self.columns if measures.column == column)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines, with the meaning of each number."""
         meanings = [{"key": item.key, "says": item.meaning, "leaves_open": item.limitation} for item in MODELS]
         return {
@@ -304,7 +305,7 @@ class Measures:
 
 
 def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
-    table: Any,
+    table: AnyTable,
     public: Sequence[str],
     sensitive: Sequence[str] = (),
     *,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from sfumato._core.json_types import JsonView
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.reference_distributions import (
     bucket_distribution,
@@ -59,7 +57,7 @@ VERIFIER = "Verifier"
 """The name of the capability that a mechanism without an installed verifier does not have."""
 
 
-def read_reference(json: Mapping[str, Any]) -> tuple[ReferenceDistribution, ManifestView]:
+def read_reference(json: JsonView) -> tuple[ReferenceDistribution, ManifestView]:
     """The law of a release, and its manifest as that law reads it."""
     reference = find_distribution(str(json["sfumato"]["mechanism"]))
     return reference, ManifestView(json, reference.make_encoding(json["sfumato"]["design"]))

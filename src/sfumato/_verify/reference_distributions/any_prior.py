@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
 
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
 from sfumato._verify.reference_distributions.sub_table_distribution import compute_raised_belief, parse_bound
 from sfumato._verify.verification import Check
 
 
-def check_any_prior(design: Mapping[str, Any], worst: Fraction | None) -> Check:
+def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:
     """A belief of exactly the prior, and odds multiplied by the whole amplification: the worst case of any prior."""
     prior, posterior = parse_bound(design["prior"], design["posterior"])
     rows = int(design.get("rows_per_person", 1))

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +16,13 @@ import pyarrow.parquet as pq
 from sfumato._core.arrays import Codes
 from sfumato._core.cell_values import Scalar, split_value
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._records.bucket_records import BucketEncoding
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._records.sql_quoting import quote_name
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values, list_coarse_columns
-from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.reference_distributions.score_tests import MOST_DEVIATION, SMALLEST_VARIANCE
 from sfumato._verify.verification import Check
 
@@ -37,7 +37,7 @@ ID_PARTS = 8
 """Into so many parts the ids of buckets are cut to see whether they tell anything."""
 
 
-def make_encoding(design: Json) -> BucketEncoding:
+def make_encoding(design: JsonView) -> BucketEncoding:
     """A record shows its bucket."""
     return BucketEncoding()
 
@@ -205,8 +205,8 @@ def _look_up_places(numbers: Codes, places: Codes, codes: Codes) -> Codes:
     return table.take(codes)
 
 
-def _decode_value(number: int, values: list[list[Any]]) -> tuple[Any, ...]:
-    decoded_parts: list[Any] = []
+def _decode_value(number: int, values: list[list[Scalar]]) -> tuple[Scalar, ...]:
+    decoded_parts: list[Scalar] = []
     for part_values in reversed(values):
         number, code = divmod(number, len(part_values))
         decoded_parts.append(part_values[code])
@@ -251,10 +251,10 @@ def check_draws(connection: Connection, view: ManifestView) -> Check:
     )
 
 
-def _measure_unevenness(rows: Sequence[tuple[Any, Any, int]]) -> float:
+def _measure_unevenness(rows: Sequence[tuple[object, object, int]]) -> float:
     """By how many standard deviations a value of a column is unevenly spread over parts of the bucket ids at most."""
-    totals: dict[Any, int] = {}
-    sizes: dict[Any, int] = {}
+    totals: dict[object, int] = {}
+    sizes: dict[object, int] = {}
     for part, value, count in rows:
         totals[value] = totals.get(value, 0) + count
         sizes[part] = sizes.get(part, 0) + count

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sfumato._core.arrays import Floats
+from sfumato._core.json_types import JsonView
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._records.value_records import ValueEncoding
 from sfumato._release.manifest import WEIGHTS
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_published_values, count_true_values, match_values
 from sfumato._verify.reference_distributions import value_distribution
-from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.reference_distributions.score_tests import (
     LARGEST_TRANSITION,
     MOST_DEVIATION,
@@ -30,7 +30,7 @@ from sfumato._verify.verification import Check
 CHANCE = 1e-9
 
 
-def make_encoding(design: Json) -> ValueEncoding:
+def make_encoding(design: JsonView) -> ValueEncoding:
     """A record shows a value of each sensitive column, whatever goes with what."""
     domains = design.get("domains") or [design["domain"]]
     return ValueEncoding(np.arange(math.prod(map(len, domains))))
@@ -67,7 +67,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 
 def _count_published_values(folder: Path, view: ManifestView) -> dict[str, list[int]]:
     """How often each value of each sensitive column is published."""
-    counts: dict[str, Counter[Any]] = {name: Counter() for name in view.sensitive_names}
+    counts: dict[str, Counter[object]] = {name: Counter() for name in view.sensitive_names}
     for batch in view.read_batches(folder, view.sensitive_names):
         for name in view.sensitive_names:
             codes, values = encode_batch_values(batch.column(name))

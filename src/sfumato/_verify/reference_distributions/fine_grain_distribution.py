@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
-from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution, ValueRetention
+from sfumato._verify.reference_distributions.reference_distribution import (
+    ReferenceDistribution,
+    ValueRetention,
+    WeightTable,
+)
 from sfumato._verify.reference_distributions.single_value_bounds import check_single_posteriors, check_single_values
 from sfumato._verify.reference_distributions.sub_table_distribution import (
     SubTableDistribution,
@@ -25,7 +29,7 @@ LARGEST_WEIGHTS = 1000
 """Larger domains come without weights."""
 
 
-def read_distribution(design: Json) -> SubTableDistribution:
+def read_distribution(design: JsonView) -> SubTableDistribution:
     """The one cell, from the rationals of the manifest."""
     return SubTableDistribution.of(
         range(len(design["domain"])), [parse_exact(retention) for retention in design["retentions"]]
@@ -40,7 +44,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     )
 
 
-def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """A line for each pair of a value and what is published: the inverse of the matrix of chances."""
     distribution = read_distribution(view.design)
     size = len(distribution.places)
@@ -74,7 +78,7 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     return check_single_posteriors(connection, view, lambda counts: compute_sub_table_posteriors(counts, distribution))
 
 
-def list_value_retentions(explanation: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
+def list_value_retentions(explanation: JsonView, design: JsonView, counts: Sequence[int]) -> list[list[ValueRetention]]:
     """The one cell of all values."""
     pairs = zip(design["domain"], counts, design["retentions"], strict=True)
     return [[ValueRetention(value, count, parse_exact(retention)) for value, count, retention in pairs]]

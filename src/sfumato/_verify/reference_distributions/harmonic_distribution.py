@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sfumato._core.arrays import Floats
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
-from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution, ValueRetention
+from sfumato._verify.reference_distributions.reference_distribution import (
+    ReferenceDistribution,
+    ValueRetention,
+    WeightTable,
+)
 from sfumato._verify.reference_distributions.score_tests import compute_expected_weights, find_largest_deviation
 from sfumato._verify.reference_distributions.single_value_bounds import check_single_posteriors, check_single_values
 from sfumato._verify.reference_distributions.sub_table_distribution import read_retention
@@ -84,7 +88,7 @@ class RedrawDistribution:
         return largest_posteriors
 
 
-def read_distribution(design: Json) -> RedrawDistribution:
+def read_distribution(design: JsonView) -> RedrawDistribution:
     """The law, from the rationals of the manifest."""
     distribution = RedrawDistribution(read_retention(design), tuple(parse_exact(swap) for swap in design["swaps"]))
     if (
@@ -101,7 +105,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return check_single_values(view.design, read_distribution(view.design).compute_rise, None)
 
 
-def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """A line for each value: what a record adds if it shows that value, and otherwise."""
     distribution = read_distribution(view.design)
     expected = [
@@ -127,7 +131,7 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     return check_single_posteriors(connection, view, read_distribution(view.design).compute_posteriors)
 
 
-def list_value_retentions(explanation: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
+def list_value_retentions(explanation: JsonView, design: JsonView, counts: Sequence[int]) -> list[list[ValueRetention]]:
     """The one cell of all values, each with its chance to be drawn."""
     distribution = read_distribution(design)
     pairs = zip(design["domain"], counts, distribution.draw_chances, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,13 +13,14 @@ import numpy as np
 
 from sfumato._core.arrays import Counts, Floats
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._records.level_records import LevelSetEncoding
 from sfumato._records.sql_quoting import quote_name
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_true_values, list_coarse_columns
 from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.reference_distributions.score_tests import check_distribution, find_largest_deviation
 from sfumato._verify.reference_distributions.subset_distribution import (
     SetDistribution,
@@ -48,7 +49,7 @@ class LevelDistribution:
     """How much of what is told of the groups of this level comes from the records of each level up to it."""
 
 
-def read_distributions(design: Mapping[str, Any]) -> list[LevelDistribution]:
+def read_distributions(design: JsonView) -> list[LevelDistribution]:
     """The law of each level of a release, from the rationals of its manifest."""
     size, distributions = len(design["domain"]), []
     if not 0 < len(design["levels"]) <= MOST_LEVELS:
@@ -80,7 +81,7 @@ def read_distributions(design: Mapping[str, Any]) -> list[LevelDistribution]:
     return distributions
 
 
-def make_encoding(design: Mapping[str, Any]) -> LevelSetEncoding:
+def make_encoding(design: JsonView) -> LevelSetEncoding:
     """A level and a set for each record."""
     distributions = read_distributions(design)
     return LevelSetEncoding(
@@ -127,7 +128,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
 # -------------------------------------------------------------------------------------------------------------- weights
 
 
-def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """For each level and value: what a record adds, and which other groups its set may hold add something too."""
     distributions = read_distributions(view.design)
     if explain_missing_weights(view) is not None:

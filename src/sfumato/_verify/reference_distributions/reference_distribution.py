@@ -8,12 +8,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from sfumato._core.json_types import JsonView
 from sfumato._records import RecordEncoding
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.verification import Check
 
-Json = Mapping[str, Any]
+WeightTable = Mapping[str, list[Any]]
+"""The columns of a table of weights, each with its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class ReferenceDistribution:
 
     guarantees: tuple[str, ...]
     """What a release may say of its guarantee; the first is what it says today."""
-    make_encoding: Callable[[Json], RecordEncoding]
+    make_encoding: Callable[[JsonView], RecordEncoding]
     """What a record shows, from the design."""
     check_domain: Callable[[Path, ManifestView], Check]
     """Every record shows what the design lets it show."""
@@ -49,9 +51,9 @@ class ReferenceDistribution:
     """What is published is distributed as the design says, given the original."""
     check_posteriors: Callable[[Connection, ManifestView], Check]
     """No value that the promise covers comes to be believed beyond it, by whoever knows the counts of the original."""
-    are_weights: Callable[[ManifestView, Mapping[str, list[Any]]], bool] | None = None
+    are_weights: Callable[[ManifestView, WeightTable], bool] | None = None
     """Whether the columns of the weights are right; None where there never are any."""
     explain_missing_weights: Callable[[ManifestView], str | None] = _require_weights
     """Why a release has no weights; None where it must have them."""
-    list_value_retentions: Callable[[Json, Json, Sequence[int]], list[list[ValueRetention]]] | None = None
+    list_value_retentions: Callable[[JsonView, JsonView, Sequence[int]], list[list[ValueRetention]]] | None = None
     """The cells of a plan, from what it tells its holder, its design and the counts of its domain, if it has any."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from sfumato._core.json_types import JsonView
 from sfumato._request.requirements import BreachBound
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
-from sfumato._verify.reference_distributions.reference_distribution import Json
 from sfumato._verify.reference_distributions.sub_table_distribution import (
     compute_lowered_belief,
     compute_raised_belief,
@@ -20,7 +20,7 @@ Factor = Callable[[int], Fraction | None]
 """The largest factor by which a published value moves the odds of a value, by its place; None without a limit."""
 
 
-def check_single_values(design: Json, rise: Factor, fall: Factor | None) -> Check:
+def check_single_values(design: JsonView, rise: Factor, fall: Factor | None) -> Check:
     """No belief in a value with a bound rises above its posterior; nor falls below its prior, if that is promised."""
     bounds = list(zip(design["priors"], design["posteriors"], strict=True))
     if len(bounds) != len(design["domain"]):

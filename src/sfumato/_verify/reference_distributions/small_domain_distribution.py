@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import ValueEncoding
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_original_values, count_published_values
 from sfumato._verify.reference_distributions import uniform_distribution, value_distribution
-from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.reference_distributions.sub_table_distribution import (
     SubTableDistribution,
     compute_raised_belief,
@@ -27,7 +26,7 @@ from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 
-def read_distributions(design: Json) -> list[SubTableDistribution]:
+def read_distributions(design: JsonView) -> list[SubTableDistribution]:
     """The cells, from the rationals of the manifest."""
     distributions, size = [], len(design["domain"])
     for cell in design["cells"]:
@@ -38,7 +37,7 @@ def read_distributions(design: Json) -> list[SubTableDistribution]:
     return distributions
 
 
-def make_encoding(design: Json) -> ValueEncoding:
+def make_encoding(design: JsonView) -> ValueEncoding:
     """A record shows its cell and a value of that cell."""
     distributions = read_distributions(design)
     cells = np.repeat(np.arange(len(distributions)), [len(distribution.places) for distribution in distributions])
@@ -73,9 +72,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return Check("promise", True, f"{detail}, for whoever knows the shares of the cell and no more.")
 
 
-def _compute_counted_posteriors(
-    design: Mapping[str, Any], distribution: SubTableDistribution, cell: Mapping[str, Any]
-) -> list[Fraction]:
+def _compute_counted_posteriors(design: JsonView, distribution: SubTableDistribution, cell: JsonView) -> list[Fraction]:
     """The posteriors of the protected values of a cell, where its counts are published."""
     if "counts" not in cell:
         return []
@@ -90,7 +87,7 @@ def _compute_counted_posteriors(
     return [posterior for place, posterior in posteriors_by_place if domain_counts[place] <= limit]
 
 
-def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """Cell by cell."""
     return value_distribution.are_weights(view, table, read_distributions(view.design))
 

@@ -7,13 +7,13 @@ planners' code is used, so a mistake there does not repeat itself here.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato.errors import ReleaseFormatError
 
 
@@ -94,7 +94,7 @@ def _find_largest_ratio(*ratios: tuple[Fraction, Fraction]) -> Fraction | None:
     return max(finite_quotients) if len(finite_quotients) == len(quotients) else None
 
 
-def read_retention(design: Mapping[str, Any]) -> Fraction:
+def read_retention(design: JsonView) -> Fraction:
     """A retention that keeps some records and not all."""
     retention = parse_exact(design["retention"])
     if not 0 < retention < 1:

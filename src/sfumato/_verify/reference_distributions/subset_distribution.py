@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Codes, Floats, Places
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.sql_quoting import quote_name
@@ -27,7 +27,7 @@ from sfumato._verify.original_counts import (
     register_domain,
 )
 from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution
+from sfumato._verify.reference_distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.reference_distributions.score_tests import (
     SMALLEST_VARIANCE,
     check_distribution,
@@ -66,7 +66,7 @@ class SetDistribution:
         return max(inside / outside, outside / inside)
 
 
-def read_distribution(design: Mapping[str, Any]) -> SetDistribution:
+def read_distribution(design: JsonView) -> SetDistribution:
     """The law of a release that shows sets, from the rationals of its manifest."""
     distribution = SetDistribution(
         len(design["domain"]), int(design["subset_size"]), parse_exact(design["hold_probability"])
@@ -80,7 +80,7 @@ def read_distribution(design: Mapping[str, Any]) -> SetDistribution:
     return distribution
 
 
-def make_encoding(design: Mapping[str, Any]) -> SetEncoding:
+def make_encoding(design: JsonView) -> SetEncoding:
     """A set for each record."""
     size, form = len(design["domain"]), design["form"]
     return (
@@ -115,7 +115,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return check_any_prior(view.design, read_distribution(view.design).amplification)
 
 
-def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """A record whose set holds a value, and one whose set does not."""
     distribution = read_distribution(view.design)
     expected = [
@@ -188,7 +188,7 @@ def match_sets(
 
 def count_published_members(
     connection: Connection, view: ManifestView, group: str, sets: SetEncoding, column: str
-) -> dict[Any, Floats]:
+) -> dict[object, Floats]:
     """For each value of a grouping, how many records of the release hold each of what sets may hold."""
     keys = [row[0] for row in connection.execute(f"SELECT DISTINCT {group} FROM release ORDER BY 1").fetchall()]
     numbered = f"SELECT DENSE_RANK() OVER (ORDER BY {group}) - 1, {column} FROM release"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.json_types import JsonView
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.reference_distributions import value_distribution
 from sfumato._verify.reference_distributions.any_prior import check_any_prior, check_bounded_posteriors
-from sfumato._verify.reference_distributions.reference_distribution import Json, ReferenceDistribution, ValueRetention
+from sfumato._verify.reference_distributions.reference_distribution import (
+    ReferenceDistribution,
+    ValueRetention,
+    WeightTable,
+)
 from sfumato._verify.reference_distributions.sub_table_distribution import (
     SubTableDistribution,
     compute_sub_table_posteriors,
@@ -21,7 +26,7 @@ from sfumato._verify.reference_distributions.sub_table_distribution import (
 from sfumato._verify.verification import Check
 
 
-def read_distribution(design: Json) -> SubTableDistribution:
+def read_distribution(design: JsonView) -> SubTableDistribution:
     """The one cell, from the rationals of the manifest."""
     size = len(design["domain"])
     return SubTableDistribution.of(range(size), [read_retention(design)] * size)
@@ -32,7 +37,7 @@ def check_guarantee(folder: Path, view: ManifestView) -> Check:
     return check_any_prior(view.design, read_distribution(view.design).compute_rise(0))
 
 
-def are_weights(view: ManifestView, table: Mapping[str, list[Any]]) -> bool:
+def are_weights(view: ManifestView, table: WeightTable) -> bool:
     """One cell."""
     return value_distribution.are_weights(view, table, [read_distribution(view.design)])
 
@@ -47,11 +52,11 @@ def check_posteriors(connection: Connection, view: ManifestView) -> Check:
     return check_bounded_posteriors(connection, view, partial(_compute_posteriors, read_distribution(view.design)))
 
 
-def _compute_posteriors(distribution: SubTableDistribution, counts: Sequence[int]) -> Sequence[Any]:
+def _compute_posteriors(distribution: SubTableDistribution, counts: Sequence[int]) -> Sequence[Fraction]:
     return compute_sub_table_posteriors(counts, distribution)
 
 
-def list_value_retentions(explanation: Json, design: Json, counts: Sequence[int]) -> list[list[ValueRetention]]:
+def list_value_retentions(explanation: JsonView, design: JsonView, counts: Sequence[int]) -> list[list[ValueRetention]]:
     """The cells with their counts, as a plan tells them to its holder."""
     return [
         [

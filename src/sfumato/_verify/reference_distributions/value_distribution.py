@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato._core.arrays import Floats
+from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import SymbolReader, ValueEncoding
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import (
@@ -21,6 +22,7 @@ from sfumato._verify.original_counts import (
     list_coarse_columns,
     match_values,
 )
+from sfumato._verify.reference_distributions.reference_distribution import WeightTable
 from sfumato._verify.reference_distributions.score_tests import (
     LARGEST_TRANSITION,
     check_distribution,
@@ -34,7 +36,7 @@ from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 
-def make_domain_encoding(design: Mapping[str, Any]) -> ValueEncoding:
+def make_domain_encoding(design: JsonView) -> ValueEncoding:
     """A record shows a value of the domain."""
     return ValueEncoding(np.arange(len(design["domain"])))
 
@@ -50,7 +52,7 @@ def check_domain(folder: Path, view: ManifestView, cells: int = 1) -> Check:
     return Check("domain", True, f"every published {view.naming.joined_name!r} is one of {where}.")
 
 
-def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[Any, ...]]:
+def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[object, ...]]:
     """What the records of a batch show, and may not."""
     columns = [batch.column(name) for name in read.names]
     try:
@@ -62,9 +64,7 @@ def _find_strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[Any, ..
     return set(zip(*(column.filter(pa.array(is_stray)).to_pylist() for column in columns), strict=True))
 
 
-def are_weights(
-    view: ManifestView, table: Mapping[str, list[Any]], distributions: Sequence[SubTableDistribution]
-) -> bool:
+def are_weights(view: ManifestView, table: WeightTable, distributions: Sequence[SubTableDistribution]) -> bool:
     """A line for each cell and value: what a record adds if it shows that value, and otherwise."""
     expected = [
         (number, *compute_expected_weights(distribution.same_chances[0], distribution.other_chances[0]))

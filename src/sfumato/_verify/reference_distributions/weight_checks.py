@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from sfumato._core.cell_values import split_value
 from sfumato._verify.manifest_view import ManifestView
+from sfumato._verify.reference_distributions.reference_distribution import WeightTable
 
 TOLERANCE = 1e-9
 
@@ -19,7 +19,7 @@ def are_close(weight_rows: Iterable[tuple[float, ...]], expected: Sequence[tuple
     return rows.shape == np.shape(expected) and bool(np.allclose(rows, expected, rtol=TOLERANCE, atol=TOLERANCE))
 
 
-def are_values(view: ManifestView, table: Mapping[str, list[Any]], expected: Mapping[str, Iterable[int]]) -> bool:
+def are_values(view: ManifestView, table: WeightTable, expected: Mapping[str, Iterable[int]]) -> bool:
     """Whether the columns of values hold those of the expected places; a compound has a column for each part."""
     for name, places in expected.items():
         values = [split_value(view.domain[place]) for place in places]

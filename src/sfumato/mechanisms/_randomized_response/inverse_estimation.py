@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato._core.arrays import Amounts, Codes, Floats, Indices
+from sfumato._core.arrays import Amounts, Array, Codes, Floats, Indices
 from sfumato._records.tally import Tally
 from sfumato.errors import QueryError
 from sfumato.mechanisms._randomized_response.operators import Operator
@@ -72,7 +71,7 @@ def estimate_flat_counts(operator: Operator, counts: Amounts, places: Indices) -
     return replace(moments, chances=np.repeat([retention + other, other], len(rows), axis=1))
 
 
-def _sum_stretches(counts: npt.NDArray[Any], starts: Indices) -> Floats:
+def _sum_stretches(counts: Array, starts: Indices) -> Floats:
     """Add up each row of counts over stretches that begin at `starts`."""
     if not len(starts):
         return np.zeros((len(counts), 0))

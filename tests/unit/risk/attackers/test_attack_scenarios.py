@@ -22,7 +22,8 @@ from sfumato._figures.known_others import KnownOthersCurve
 from sfumato._planning.mechanism_choice import choose
 from sfumato._planning.predicted_error import ChosenMechanism
 from sfumato._profile.record_sample import Sample
-from sfumato._publication_plan import Request, attack_plan
+from sfumato._publish.publication_plan import attack_plan
+from sfumato._publish.request import Request
 from sfumato._records import PerturbedRecords
 from sfumato._records.column_codes import CodedColumn, SensitiveColumns
 from sfumato._request.hierarchy import Hierarchy

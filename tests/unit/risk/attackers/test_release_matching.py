@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from releases import SENSITIVE, WAYS, accepting
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._query.release import Release
 from sfumato._request.group_requirements import DecoyGroups
 from sfumato._request.requirements import BreachBound

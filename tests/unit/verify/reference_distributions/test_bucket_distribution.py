@@ -23,8 +23,8 @@ from bucket_tables import complaint
 from releases import edit_manifest, people, published_by, read_json
 from selection import examples
 from sfumato._parquet.parquet_writer import write_table
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS
 from sfumato._request.group_requirements import Diversity
 from sfumato._request.schema import Schema

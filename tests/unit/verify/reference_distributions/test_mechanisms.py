@@ -20,8 +20,8 @@ import pytest
 from command_line import complaint, run
 from protected_tables import DISEASES, patients
 from releases import edit_manifest, read_json
-from sfumato._publication import publish
-from sfumato._publication_plan import Request
+from sfumato._publish.publication import publish
+from sfumato._publish.request import Request
 from sfumato._readers.open_table import open_source
 from sfumato._records import DATA_FILE, PerturbedRecords
 from sfumato._records.member_columns import make_member_names

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class Dealing:
     counts: Integers
     starts: Integers
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """It travels without its tables, which may be as long as the table of the records."""
         return Dealing, (self.tranches, self.counts, self.starts)
 
@@ -215,7 +215,7 @@ class Dealing:
         return np.repeat(run_values, runs.lengths)
 
     @property
-    def _value_type(self) -> np.dtype[Any]:
+    def _value_type(self) -> np.dtype[np.generic]:
         return np.min_scalar_type(self.counts.shape[1] - 1)
 
     @cached_property

@@ -28,35 +28,21 @@ import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from sfumato._core.object_store import Address
 from sfumato._core.small_text_files import read_toml
+from sfumato._publish.request import Request
+from sfumato._publish.request_settings import (
+    convert_setting,
+    list_bound_flags,
+    list_mechanism_flags,
+    make_request,
+)
 from sfumato._readers.reader_registry import find_reader_of_address
 from sfumato._readers.tables_in_files import split_table_name
-from sfumato.cli.option_group import OptionGroup
-from sfumato.cli.options import (
-    NoticeOptions,
-    PlanTableOptions,
-    PromiseOptions,
-    ReleaseOptions,
-    StopOptions,
-    TargetOptions,
-)
-from sfumato.cli.where import EngineOptions
 from sfumato.errors import SpecError
 
-GROUPS: tuple[type[OptionGroup], ...] = (
-    PlanTableOptions,
-    PromiseOptions,
-    TargetOptions,
-    StopOptions,
-    ReleaseOptions,
-    NoticeOptions,
-    EngineOptions,
-)
-"""The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
 COLUMN_SECTIONS = {"ranges": "ranges", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
 """Sections with a line for each column, and the options that they are."""
@@ -68,27 +54,70 @@ TABLE = "table"
 
 @dataclass(frozen=True)
 class RequestKey:
-    """What a key of a request file takes, by the parameter of its option."""
+    """What a key of a request file takes, by the name of its setting."""
 
     parameter: str
-    kind: type
+    kind: type = str
+    """A whole number, true or false, a path, or text."""
     is_list: bool = False
     is_joined: bool = False
     """Whether several are one text with commas."""
 
 
+LISTS = (
+    *("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges", "drop", "keep"),
+    *("text", "missing", "accept_disclosing"),
+)
+REQUEST_KEYS: Mapping[str, RequestKey] = {
+    PATH: RequestKey(TABLE, Path),
+    **{name: RequestKey(name, is_list=True) for name in LISTS},
+    "compound": RequestKey("compound", is_joined=True),
+    "rows_per_person": RequestKey("rows_per_person", int),
+    **{name: RequestKey(name) for name in ("surplus", "one_row", "nulls", "encoding", "decimal")},
+    **{name: RequestKey(name) for name in ("mechanism", "guarantee", "breach_limit")},
+    **{name: RequestKey(name, bool) for name in ("accept_marginal_prior", "accept_exposure")},
+}
+"""What a file says of the request itself, beside its bound and the options of mechanisms."""
+COMMAND_KEYS: Mapping[str, RequestKey] = {
+    "counts": RequestKey("counts", Path),
+    "error": RequestKey("error"),
+    "at": RequestKey("at", int),
+    "out": RequestKey("target", Path),
+    "force": RequestKey("force", bool),
+    "format": RequestKey("format"),
+    "describe": RequestKey("describe", Path),
+    "plan_file": RequestKey("plan_file", Path),
+    "unsafe_test_key": RequestKey("unsafe_test_key"),
+    "fail_on": RequestKey("fail_on", is_joined=True),
+    "engine": RequestKey("engine"),
+    "spark_master": RequestKey("spark_master"),
+}
+"""What a file says to commands alone: where the release goes, and where the work runs."""
+
+
 def list_keys() -> dict[str, RequestKey]:
-    """Every key that a request file may have, from the options of the commands."""
-    keys = {PATH: RequestKey(TABLE, Path)}
-    for parameter in (item for group in GROUPS for item in group.list_parameters() if item.name != TABLE):
-        declared, option_info = get_args(parameter.annotation)
-        is_list = get_origin(declared) is list
-        kind = next(item for item in get_args(declared) or (declared,) if item is not NoneType)
-        # The first name is where a default would be if there were no annotation.
-        name = next(item for item in (option_info.default, *option_info.param_decls) if str(item).startswith("--"))
-        is_joined = "," in (option_info.metavar or "")
-        keys[name.removeprefix("--").replace("-", "_")] = RequestKey(parameter.name, kind, is_list, is_joined)
-    return keys
+    """Lists every key that a request file may have."""
+    flags = (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags()))
+    flag_keys = {
+        flag.name: RequestKey(
+            flag.name, flag.kind if flag.kind in (bool, int, Path) else str, is_joined="," in (flag.metavar or "")
+        )
+        for flag in flags
+    }
+    return {**REQUEST_KEYS, **flag_keys, **COMMAND_KEYS}
+
+
+def read_request(path: Path) -> Request:
+    """Reads the request of a file; what the file says to commands alone is left to them."""
+    file = RequestFile.read(path)
+    if file.table is None:
+        raise SpecError(f"the request file {str(path)!r} names no table; write path = '...' in its section [table].")
+    command_settings = {TABLE, *(key.parameter for key in COMMAND_KEYS.values())}
+    settings = {name: value for name, value in file.settings.items() if name not in command_settings}
+    for flag in (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags())):
+        if flag.name in settings:
+            settings[flag.name] = convert_setting(flag, settings[flag.name])
+    return make_request(file.table, settings)
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,14 @@ from sfumato._perturb.record_writer import write_records
 from sfumato._planning.plan_file import PlanFile, claim_plan_file
 from sfumato._profile.equivalence_classes import Uniqueness
 from sfumato._profile.table_scan import TableScan
-from sfumato._publication_plan import (
-    Request,
+from sfumato._publish.publication_plan import (
     check_publishable,
     list_notice_codes,
     make_publication_plan,
     open_table,
     survey_table,
 )
+from sfumato._publish.request import Request
 from sfumato._query.notebook_html import frame_parts, render_paragraphs, render_picture, render_release
 from sfumato._query.release import Release
 from sfumato._records import SideTable

@@ -13,8 +13,9 @@ import pytest
 
 from sfumato import InfeasibleError, SchemaError, verify
 from sfumato._profile import record_sample, table_profile
-from sfumato._publication import Publication, publish
-from sfumato._publication_plan import Request, plan
+from sfumato._publish.publication import Publication, publish
+from sfumato._publish.publication_plan import plan
+from sfumato._publish.request import Request
 from sfumato._release.manifest import MANIFEST, README
 from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.requirements import BreachBound

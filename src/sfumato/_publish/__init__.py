@@ -1,0 +1,1 @@
+"""Plans and publishes a release: the request, the plan with its warnings, and the act itself."""

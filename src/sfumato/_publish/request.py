@@ -1,0 +1,122 @@
+"""Holds what a data steward asks for: a table, the roles of its columns, a bound, and the risks that are accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.cell_values import to_json
+from sfumato._core.digests import compute_json_digest
+from sfumato._core.option_fields import dump_options
+from sfumato._planning.mechanism_choice import AUTO, NO_OPTIONS, add_shared_options
+from sfumato._planning.plan_file import RequestRecord, find_usual_guarantee
+from sfumato._readers.read_options import DEFAULT_READ_OPTIONS, POINT, ReadOptions
+from sfumato._request.accepted_risks import BREACH_LIMIT, AcceptedRisks
+from sfumato._request.requirements import PrivacySpec
+from sfumato._request.schema import Schema
+from sfumato.errors import (
+    SchemaError,
+    SpecError,
+)
+from sfumato.mechanisms import REGISTRY
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the holder asks for: a table with its roles, a bound, and how to meet it."""
+
+    table: Any = field(repr=False)
+    """Not shown: a frame holds values, and an address may hold a password."""
+    _: KW_ONLY
+    schema: Schema
+    spec: PrivacySpec
+    """For a person with as many rows as the schema allows."""
+    mechanism: str = AUTO
+    guarantee: str | None = None
+    """`any-prior`, `marginal-prior`, or None: what the named mechanism gives, and any-prior if none is named."""
+    read: ReadOptions = DEFAULT_READ_OPTIONS
+    """How the table is read."""
+    options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
+    """The options of a mechanism, by its name; what several share holds for all that may be taken."""
+    breach_limit: Fraction = BREACH_LIMIT
+    """The largest share of records that a public column may breach under a marginal prior."""
+    accept_marginal_prior: bool = False
+    """Go on whatever public columns breach."""
+    accept_disclosing: tuple[str, ...] = ()
+    """Go on with these public columns, whatever they tell."""
+    accept_exposure: bool = False
+    """Go on whatever public columns add to a release whose promise holds without them."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, Schema):
+            raise SchemaError("say what the columns are for with a Schema, such as Schema.of('diagnosis').")
+        if not isinstance(self.spec, PrivacySpec):
+            raise SpecError("say what to protect with a BreachBound, such as BreachBound('1/10', '1/3').")
+        if self.schema.is_independent and not self.spec.IS_COLUMNWISE:
+            raise SchemaError(
+                f"name exactly one sensitive column; {len(self.schema.combined_columns)} were named. To protect "
+                "several as one, make them a compound (`compound=['a', 'b']`); to protect each for itself, ask "
+                "for decoys (`spec=DecoyGroups(...)`)."
+            )
+        object.__setattr__(self, "spec", self.spec.share_among_rows(self.schema.person_rows.max_rows))
+        options = add_shared_options(self.options, [REGISTRY[name] for name in self.mechanism_names])
+        object.__setattr__(self, "options", options)
+        self.schema.check_missing(self.read.missing)
+        if not 0 <= self.breach_limit <= 1:
+            raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Request:
+        """Reads a request file, such as one that `init` wrote; `plan` and `publish` do what it says."""
+        from sfumato._publish.request_file import read_request  # noqa: PLC0415 - it builds requests
+
+        return read_request(Path(path))
+
+    @property
+    def accepted_risks(self) -> AcceptedRisks:
+        """What the holder goes on with in spite of a warning."""
+        return AcceptedRisks(self.accept_disclosing, self.accept_exposure, self.accept_marginal_prior)
+
+    @property
+    def mechanism_names(self) -> list[str]:
+        """The mechanisms that may be taken: the named one, or all that meet the request."""
+        if self.mechanism != AUTO:
+            return [self.mechanism] if self.mechanism in REGISTRY else []
+        own_mechanisms = (mechanism for name, mechanism in REGISTRY.items() if name not in REGISTRY.added_names)
+        return [mechanism.name for mechanism in own_mechanisms if isinstance(self.spec, mechanism.accepted_requests)]
+
+    def to_record(self) -> RequestRecord:
+        """What a plan file remembers of the request: enough to tell whether another one is the same."""
+        hierarchies = self.schema.hierarchies
+        schema = {
+            "roles": {name: role.value for name, role in sorted(self.schema.roles.items())},
+            "domains": {name: [to_json(value) for value in values] for name, values in self.schema.domains.items()},
+            "bins": {name: list(bins.edges) for name, bins in self.schema.ranges.items()},
+            "nulls": self.schema.nulls.value,
+            "text": sorted(self.read.text),
+            "encoding": self.read.encoding,
+            **(
+                {"hierarchies": {name: hierarchy.to_json() for name, hierarchy in hierarchies.items()}}
+                if hierarchies
+                else {}
+            ),
+            **({"publish_at": dict(self.schema.publish_at)} if self.schema.publish_at else {}),
+            **({"missing": sorted(self.read.missing)} if self.read.missing else {}),
+            **({} if self.read.decimal == POINT else {"decimal": self.read.decimal}),
+            **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
+            **({} if self.schema.person_rows.is_default else {"person_rows": self.schema.person_rows.to_json()}),
+            **({"accept_telling": sorted(self.accept_disclosing)} if self.accept_disclosing else {}),
+            **({"accept_exposure": True} if self.accept_exposure else {}),
+        }
+        return RequestRecord(
+            {
+                "mechanism": self.mechanism,
+                "guarantee": None if self.guarantee == find_usual_guarantee(self.mechanism) else self.guarantee,
+                **self.spec.to_json(),
+                "schema": compute_json_digest(schema),
+            },
+            {name: dump_options(self.options.get(name) or REGISTRY[name].options()) for name in self.mechanism_names},
+        )

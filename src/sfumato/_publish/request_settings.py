@@ -1,0 +1,156 @@
+"""Builds a request from settings as people write them: the options of a command, or the lines of a request file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from enum import EnumMeta
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.exact_numbers import parse_exact
+from sfumato._core.option_fields import Flag, list_flags
+from sfumato._planning.mechanism_choice import AUTO
+from sfumato._publish.request import Request
+from sfumato._readers.read_options import POINT, UTF_8, ReadOptions
+from sfumato._request.accepted_risks import BREACH_LIMIT
+from sfumato._request.person_rows import Surplus
+from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
+from sfumato._request.requirements import PrivacySpec
+from sfumato._request.schema import NullPolicy, Ranges, Schema, read_domain
+from sfumato.errors import SchemaError, SpecError
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+RANGES_FORM, DOMAIN_FORM = "`ranges={'COL': [0, 20, 40]}`", "`domains={'COL': Path('FILE')}`"
+HIERARCHY_FORM, PUBLISH_AT_FORM = "`hierarchies={'COL': Path('FILE')}`", "`publish_at={'COL': 'LEVEL'}`"
+"""How settings of columns are written."""
+
+DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(("sensitive", "identifier", "person", "domain", "hierarchy", "publish_at", "ranges"), ()),
+    **dict.fromkeys(("drop", "keep", "text", "missing", "accept_disclosing"), ()),
+    **dict.fromkeys(("compound", "one_row", "guarantee")),
+    **dict.fromkeys(("accept_marginal_prior", "accept_exposure"), False),
+    "rows_per_person": 1,
+    "surplus": Surplus.REFUSE.value,
+    "nulls": NullPolicy.VALUE.value,
+    "encoding": UTF_8,
+    "decimal": POINT,
+    "mechanism": AUTO,
+    "breach_limit": str(BREACH_LIMIT),
+}
+"""What holds for a setting that nobody writes; those of a bound and of mechanisms are None then."""
+
+
+def list_bound_flags() -> list[Flag]:
+    """Lists the settings that state a bound."""
+    return [flag for kind in REQUIREMENT_KINDS for flag in kind.FLAGS]
+
+
+def list_mechanism_flags() -> list[tuple[AnyMechanism, str, Flag]]:
+    """Lists the settings of each mechanism, with the field of its options."""
+    return [(mechanism, name, flag) for mechanism in REGISTRY.values() for name, flag in list_flags(mechanism.options)]
+
+
+def convert_setting(flag: Flag, value: Any) -> Any:
+    """Converts what a file says to the type of the setting, and refuses what it does not take."""
+    choices = flag.choices or (tuple(flag.kind) if isinstance(flag.kind, EnumMeta) else ())
+    if choices and value not in choices:
+        raise SpecError(f"{flag.name!r} is {value!r}, and must be one of {', '.join(choices)}.")
+    if flag.minimum is not None and value < flag.minimum:
+        raise SpecError(f"{flag.name!r} is {value}, and must be at least {flag.minimum}.")
+    return flag.kind(value) if choices or flag.kind is Path else value
+
+
+def make_request(table: Any, settings: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> Request:
+    """Builds the request for a table from settings by name; what is not among them has its default.
+
+    Options of mechanisms come from the settings unless they are handed over.
+    """
+    flags = (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags()))
+    settings = {**dict.fromkeys(flag.name for flag in flags), **DEFAULTS, **settings}
+    spec = make_requirement(settings)
+    return Request(
+        table,
+        schema=make_schema(settings),
+        spec=spec,
+        mechanism=settings["mechanism"],
+        guarantee=settings["guarantee"],
+        read=make_read_options(settings),
+        options=make_options(settings, spec) if options is None else options,
+        breach_limit=parse_exact(settings["breach_limit"], "the breach limit"),
+        accept_marginal_prior=settings["accept_marginal_prior"],
+        accept_disclosing=tuple(dict.fromkeys(settings["accept_disclosing"])),
+        accept_exposure=settings["accept_exposure"],
+    )
+
+
+def make_read_options(settings: Mapping[str, Any]) -> ReadOptions:
+    """Says how the table is read."""
+    return ReadOptions(tuple(settings["text"]), settings["encoding"], tuple(settings["missing"]), settings["decimal"])
+
+
+def make_schema(settings: Mapping[str, Any]) -> Schema:
+    """Builds the roles, domains and ranges of the columns."""
+    sensitive, compound, person = settings["sensitive"], settings["compound"], settings["person"]
+    if not sensitive and compound is None:
+        raise SchemaError(
+            "name the column to protect with `sensitive='COL'`, or several as one with `compound=['A', 'B']`."
+        )
+    if sensitive and compound is not None:
+        raise SchemaError(
+            "`sensitive=` and `compound=` were both given; name all the columns to protect in `compound=`."
+        )
+    if len(person) > 1:  # the last one would win, and the other column would go out as it is
+        raise SchemaError(f"`person=` was given {len(person)} times; name one column.")
+    domains = {name: read_domain(Path(file)) for name, file in parse_assignments(settings["domain"], DOMAIN_FORM)}
+    ranges = {
+        name: Ranges.parse(edges) for name, edges in parse_assignments(settings["ranges"], RANGES_FORM, at_last=True)
+    }
+    return Schema.of(
+        sensitive,
+        compound=() if compound is None else next(csv.reader([compound])),
+        identifier=settings["identifier"],
+        person=next(iter(person), None),
+        drop=settings["drop"],
+        keep=settings["keep"],
+        domains=domains,
+        hierarchies={name: Path(file) for name, file in parse_assignments(settings["hierarchy"], HIERARCHY_FORM)},
+        publish_at=dict(parse_assignments(settings["publish_at"], PUBLISH_AT_FORM)),
+        ranges=ranges,
+        nulls=settings["nulls"],
+        rows_per_person=settings["rows_per_person"],
+        surplus=settings["surplus"],
+        one_row=settings["one_row"],
+    )
+
+
+def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, Any]:
+    """Builds the options that were given, by the name of the mechanism that takes them.
+
+    An option that several mechanisms share is for those that meet the request. One that is for none of them goes to
+    the first that has it, which is refused where a plan is chosen.
+    """
+    owners_by_parameter: dict[str, list[tuple[AnyMechanism, str]]] = {}
+    values: dict[str, Any] = {}
+    for mechanism, name, flag in list_mechanism_flags():
+        if settings[flag.name] is not None:
+            owners_by_parameter.setdefault(flag.name, []).append((mechanism, name))
+            values[flag.name] = flag.read(settings[flag.name])
+    options_by_mechanism: dict[str, dict[str, Any]] = {}
+    for parameter, owners in owners_by_parameter.items():
+        meeting = [(mechanism, name) for mechanism, name in owners if isinstance(spec, mechanism.accepted_requests)]
+        for mechanism, name in meeting or owners[:1]:
+            options_by_mechanism.setdefault(mechanism.name, {})[name] = values[parameter]
+    return {name: REGISTRY[name].options(**own_options) for name, own_options in options_by_mechanism.items()}
+
+
+def parse_assignments(assignments: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
+    """Splits names from what they are given; the name of a column may hold the sign itself, and edges do not."""
+    if (wrong := next((assignment for assignment in assignments if "=" not in assignment), None)) is not None:
+        raise SchemaError(f"{wrong!r} should be written as {form}.")
+    pairs = [item.rpartition("=") if at_last else item.partition("=") for item in assignments]
+    names = [name for name, _, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"{twice!r} was given twice ({form}); give it once.")
+    return [(name, value) for name, _, value in pairs]
