@@ -261,6 +261,7 @@ main(sys.argv[3:])
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_signals")
 @pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("how", ["taken", "ignored"])
 def test_signal_leaves_nothing_behind_and_is_ignored_where_it_was(desk: Path, table: Path, sent: str, how: str) -> None:
@@ -275,6 +276,7 @@ def test_signal_leaves_nothing_behind_and_is_ignored_where_it_was(desk: Path, ta
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_signals")
 def test_interrupt_while_the_program_is_loaded_ends_it_without_a_word() -> None:
     # Some module of the command line is never loaded: the signal comes instead.
     script = """
