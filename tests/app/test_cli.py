@@ -106,16 +106,16 @@ def test_help_shows_panels_from_the_table_to_the_output(name: str) -> None:
     flags = {each.name: flags_of(each) for each in REGISTRY.values()}
     firsts = {flag: name for name, mine in reversed(flags.items()) for flag in mine}
     mechanisms = [name for name in flags if name in firsts.values()]  # an option stands with the first that has it
-    assert list(shown) == ["Arguments", "The table", "What to promise", *mechanisms, "Where it runs", "Output"]
+    assert list(shown) == ["Arguments", "The table", "Guarantee and method", *mechanisms, "Where it runs", "Output"]
     assert re.findall(r"(?m)^│ (--\S+)", shown["The table"])[0] == "--sensitive"
-    assert re.findall(r"(?m)^│ (--\S+)", shown["What to promise"])[:2] == ["--prior", "--posterior"]
+    assert re.findall(r"(?m)^│ (--\S+)", shown["Guarantee and method"])[:2] == ["--prior", "--posterior"]
     assert "--help" in shown["Output"]
 
 
 @pytest.mark.parametrize("name", ["plan", "publish"])
 def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str) -> None:
     shown = panels(succeed(name, "--help").out)
-    declared = {format_flag(flag.name): "What to promise" for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
+    declared = {format_flag(flag.name): "Guarantee and method" for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
     for mechanism in REGISTRY.values():
         for flag in flags_of(mechanism):
             declared.setdefault(flag, mechanism.name)
@@ -174,7 +174,7 @@ def test_options_of_a_new_mechanism_are_taken_and_shown(desk: Path, monkeypatch:
     shown = panels(succeed("publish", "--help").out)
     assert list(shown)[-3:] == ["toy", "Where it runs", "Output"]
     assert "<mild|hot>" in shown["toy"]
-    assert f"{list(REGISTRY)[-2]}, toy." in " ".join(shown["What to promise"].replace("│", " ").split())
+    assert f"{list(REGISTRY)[-2]}, toy." in " ".join(shown["Guarantee and method"].replace("│", " ").split())
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
     chosen = ["plan", "--counts", "counts.csv", *BOUND, "--mechanism", "toy", "--json"]
     succeed(*chosen)
