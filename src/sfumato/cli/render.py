@@ -300,7 +300,7 @@ def _build_exposure_table(exposures: Sequence[Attack]) -> Table:
     table = Table(
         "knows",
         f"guesses {about} right",
-        "confidence in the true value: mean",
+        "mean confidence in the truth",
         "highest",
         "clearly above the bound",
         highlight=False,

@@ -221,7 +221,7 @@ def attack_with_release_alone(setup: AttackSetup, rounds: int = ROUNDS, most_lea
     columns.
     """
     target, groups = setup.target, setup.groups
-    baseline = _attack(setup, RELEASE_ALONE, (), target.learn(()).compute_beliefs, "nothing but the release")
+    baseline = _attack(setup, RELEASE_ALONE, (), target.learn(()).compute_beliefs, "only the release")
     columns = [codes.astype(np.int64) for codes in target.columns.values()]
     if baseline.with_release is None or not columns:
         return baseline
