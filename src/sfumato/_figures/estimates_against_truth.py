@@ -166,8 +166,8 @@ def _describe_figure(answers: Sequence[EstimateWithTruth], level: float) -> str:
     if not answers:
         return "No interval was compared with the truth."
     coverage = sum(answer.is_covered for answer in answers) / len(answers)
-    verb = "holds" if len(answers) == 1 else "hold"
+    verb = "covers" if len(answers) == 1 else "cover"
     return (
-        f"{format_exact_percent(coverage)} of {format_count(len(answers), 'interval')} {verb} the truth; "
-        f"{format_percent(level)} are meant to."
+        f"{format_exact_percent(coverage)} of {format_count(len(answers), 'interval')} {verb} the truth "
+        f"({format_percent(level)} expected)."
     )

@@ -148,7 +148,7 @@ def _describe_figure(table: Sequence[tuple[str, TradeOff]], accepted_gain: float
             f"smallest error ({describe_error(best.error)}), at a gain of {format_points(best.gain)}{weaker}."
         )
     return (
-        f"Among settings{condition} and a gain of at most {format_points(accepted_gain)}, {format_name(owner)} with "
-        f"{format_name(best.parameter)} has the smallest error ({describe_error(best.error)}, gain "
+        f"Of the settings shown{condition}, {format_name(owner)} with {format_name(best.parameter)} has the smallest "
+        f"error for a gain of at most {format_points(accepted_gain)} ({describe_error(best.error)}, gain "
         f"{format_points(best.gain)}){weaker}."
     )

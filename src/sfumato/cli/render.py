@@ -442,7 +442,7 @@ def show_demonstration(console: Console, demonstration: Demonstration, is_kept: 
     console.print("\nThe release was verified against the original:")
     show_verification(console, demonstration.verification)
     console.print("\nWhat an analyst gets from the release, compared with the truth:")
-    table = Table("question", "truth", Column("estimate", no_wrap=True), Column("interval covers truth", no_wrap=True))
+    table = Table("question", "truth", Column("estimate", no_wrap=True), Column("in the interval", no_wrap=True))
     cells = align_cells([line.estimate.to_cell() for line in demonstration.answers])
     for line, parts in zip(demonstration.answers, cells, strict=True):
         coverage = "yes" if line.is_covered else "no (1 in 20)"
