@@ -316,7 +316,7 @@ def test_column_of_a_strange_type_is_refused_and_can_be_dropped(desk: Path, valu
 def test_values_of_more_than_1000_characters_are_refused(desk: Path, name: str) -> None:
     write_csv(desk / "people.csv", people(**{name: ["ä" * 1000, "ä" * 1001]}))
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence.startswith(f"column {name!r} holds values of more than 1000 characters: free text can name people;")
+    assert sentence.startswith(f"column {name!r} holds values of more than 1000 characters")
     assert "ä" not in sentence
 
 
@@ -329,9 +329,10 @@ def test_values_of_1000_characters_are_published(desk: Path) -> None:
 def test_nearly_unique_column_is_refused_unless_it_is_confirmed_left_out_or_coarsened(desk: Path) -> None:
     write_csv(desk / "people.csv", people(number=range(60)))
     sentence = fail(desk, *publishing("people.csv"))
-    assert "'number' is nearly unique (60 of the 60 records that have a value are alone with it)" in sentence
-    assert "(--person number if it says whose row it is, else --identifier number)" in sentence
-    assert "coarsen it (--ranges number=...), or confirm it by name (--keep number)" in sentence
+    assert "'number' is nearly unique (60 of the 60 records" in sentence
+    assert "--person number" in sentence
+    assert "--identifier number" in sentence
+    assert "(--ranges number=...), or confirm it by name (--keep number)" in sentence
     for number, options in enumerate(
         (["--identifier", "number"], ["--keep", "number"], ["--ranges", "number=0,30,60"])
     ):
@@ -406,7 +407,7 @@ def test_domain_file_that_cannot_be_read_is_refused(desk: Path, table: Path, fil
         ),
         (
             "true\nfalse\n",
-            "column 'age' holds values that do not read as boolean, the type of its domain (4 different ones in the "
+            "column 'age' holds values that cannot be read as boolean, the type of its domain (4 different ones in the "
             "first batch that has any); correct the table or the domain.",
         ),
     ],
@@ -439,7 +440,8 @@ def test_missing_values_are_an_error_on_request(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
     sentence = fail(desk, *publishing("people.csv", "--nulls", "error"))
     assert sentence.startswith("20 records have no 'disease'")
-    assert "(--nulls value) or leave them out (--nulls drop)" in sentence
+    assert "(--nulls value)" in sentence
+    assert "(--nulls drop)" in sentence
 
 
 def test_missing_values_are_a_value_unless_asked_otherwise(desk: Path) -> None:
@@ -450,7 +452,7 @@ def test_missing_values_are_a_value_unless_asked_otherwise(desk: Path) -> None:
 
 def test_missing_values_are_dropped_on_request(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
-    assert "20 records without a 'disease' were left out;" in succeed(*publishing("people.csv", "--nulls", "drop")).err
+    assert "20 records without a 'disease' were dropped" in succeed(*publishing("people.csv", "--nulls", "drop")).err
     found = succeed("info", "release", "--json").json
     assert (found["rows"], found["design"]["domain"]) == (40, ["cold", "flu"])
 

@@ -375,7 +375,7 @@ def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(
 def test_notice_counts_the_records_left_out(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
     outcome = succeed(*publishing(table, "--nulls", "drop"))
-    assert len(said(outcome, "20 records without a 'disease' were left out")) == 1
+    assert len(said(outcome, "20 records without a 'disease' were dropped")) == 1
     assert "notice: " not in outcome.out
 
 

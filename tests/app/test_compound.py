@@ -123,7 +123,7 @@ def test_holder_is_told_beforehand_that_combinations_are_published(desk: Path, i
     table = write_parquet(desk / "table.parquet", two_columns())
     options = with_domains(desk) if is_declared else []
     notices = succeed("plan", table, *ROLES, *BOUND, *options).notices
-    told = "the domain of 'disease + drug' was taken from the table, so the release tells which combinations occur"
+    told = "the domain of 'disease + drug' was taken from the table, so the release discloses which combinations occur"
     assert any(told in notice for notice in notices) is not is_declared
 
 

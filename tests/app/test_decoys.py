@@ -441,7 +441,7 @@ def test_numbers_are_suppressed_but_not_merged(desk: Path) -> None:
     table = write_parquet(desk / "table.parquet", {"number": list(range(162)), "disease": values})
     options = (*THREES, "--ratio-limit", "10")
     sentence = refused(desk, *publishing(table, *options, "--rare", "merge"))
-    assert sentence == "rare values of 'disease' cannot be merged, because they are no texts; suppress them."
+    assert sentence == "rare values of 'disease' cannot be merged, because they are not text; suppress them."
     succeed(*publishing(table, *options, "--rare", "suppress"))
     published = set(pq.read_table(desk / "release" / DATA).column("disease").to_pylist())
     assert None in published

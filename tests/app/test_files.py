@@ -121,7 +121,8 @@ def test_nearly_unique_commas_are_told_apart_from_names(desk: Path) -> None:
     weights = [f"{50 + row},{row % 10}" for row in range(200)]
     table = write_csv(desk / "people.csv", {**people(200), "weight": weights}, delimiter=";")
     said = fail(desk, *publishing(table, out=desk / "release"))
-    assert "looks like numbers with a decimal comma: say so (--decimal ,)" in said
+    assert "looks like numbers with a decimal comma" in said
+    assert "(--decimal ,)" in said
 
 
 def test_init_writes_the_decimal_comma(commas: Path) -> None:

@@ -76,7 +76,7 @@ def test_roles_are_guessed(hospital: Path) -> None:
     assert not written["promise"]
     assert re.search(r'^#   "labs" +# "\?" is a missing value; many different values', text, re.MULTILINE)
     assert re.search(r'"weight", +# "\?" is a missing value; mostly missing$', text, re.MULTILINE)
-    assert re.search(r'"income", +# nearly unique as it is: could be published in ranges', text)
+    assert re.search(r'"income", +# nearly unique: could be published in ranges', text)
     assert re.search(r'"last_name", +# names people$', text, re.MULTILINE)
     assert re.search(r'^#   "gender" +# "Unknown/Invalid" may be a missing value$', text, re.MULTILINE)
 
@@ -108,7 +108,7 @@ def test_table_of_a_german_hospital_is_understood(german: Path) -> None:
         "person": "Patienten-Nr",
         "drop": ["Geburtsdatum", "Aufnahme", "Kosten"],
     }
-    assert re.search(r'"Aufnahme", +# nearly unique as it is: could be published in ranges', text)
+    assert re.search(r'"Aufnahme", +# nearly unique: could be published in ranges', text)
     lines = text.splitlines()
     assert any(line.startswith("# Aufnahme = [1900-01-01, ") for line in lines)
     assert '# one_row = "first:Aufnahme"' in lines, "the date of birth puts nobody's rows in order"
@@ -380,7 +380,7 @@ def test_rows_of_nobody_and_codes_are_remarked(desk: Path) -> None:
     write_csv(desk / "people.csv", {**table, "disease": ["flu", "cold", "HIV", "gout"] * 20})
     succeed("init", "people.csv")
     text = (desk / "request.toml").read_text()
-    assert 'person = "person"  # some rows have none, which have to be completed or removed' in text
+    assert 'person = "person"  # rows without a value must be completed or removed' in text
     assert "[ranges]" not in text.replace("ranges in [ranges]", "")
 
 
