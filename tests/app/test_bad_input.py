@@ -70,9 +70,9 @@ def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> N
     ("name", "bytes_", "words"),
     [
         ("people.xlsx", b"PK\x03\x04", "cannot be read as an Excel file; check that it is whole"),
-        ("people.csv.gz", b"\x1f\x8b", "is damaged: it cannot be unpacked; check that it was copied whole."),
-        ("people", HEADER + ROWS, "is no table that can be read: name a file that ends in .csv, .tsv"),
-        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; say its encoding, such as --encoding latin-1"),
+        ("people.csv.gz", b"\x1f\x8b", "is damaged and cannot be unpacked; check that it was copied completely."),
+        ("people", HEADER + ROWS, "cannot be read as a table: name a file that ends in .csv, .tsv"),
+        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; name its encoding, such as --encoding latin-1"),
         ("people.csv", b"", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"\n\n", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"a" * 200_000, "the first line of 'people.csv' does not name columns"),
@@ -142,7 +142,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
 def test_wrong_encoding_is_refused_and_the_right_one_works(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["Grippe"] * 4 + ["Röteln"] * 4), encoding="latin-1")
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence == "'people.csv' is not utf-8 text; say its encoding, such as --encoding latin-1."
+    assert sentence == "'people.csv' is not utf-8 text; name its encoding, such as --encoding latin-1."
     succeed(*publishing("people.csv", "--encoding", "latin-1"))
     answer = succeed("query", "release", "SELECT disease, COUNT(*) FROM release GROUP BY disease", "--json").json
     assert [row["disease"] for row in answer["rows"]] == ["Grippe", "Röteln"]
@@ -495,4 +495,4 @@ def test_bins_and_a_domain_for_one_column_are_refused(desk: Path, table: Path) -
 def test_archive_with_empty_parts_is_refused_in_words(desk: Path, name: str) -> None:
     """Arrow stumbles over them, and calls that by no name that it uses for other damage."""
     (desk / name).write_bytes(bz2.compress(b"") * 3 + bz2.compress(HEADER + ROWS))
-    assert "it cannot be unpacked" in fail(desk, *publishing(name))
+    assert "cannot be unpacked" in fail(desk, *publishing(name))

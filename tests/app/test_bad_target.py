@@ -163,7 +163,7 @@ def test_plan_file_that_others_may_read_is_refused(desk: Path, table: Path) -> N
     succeed(*publishing(table, "--plan-file", "plan.json"))
     (desk / "plan.json").chmod(0o644)
     sentence = fail(desk, *publishing(table, "--plan-file", "plan.json", out="again"))
-    assert sentence.startswith("the plan file 'plan.json' is open to others than its owner")
+    assert sentence.startswith("other users can read the plan file 'plan.json'")
     assert sentence.endswith("make it private with `chmod 600 plan.json`.")
 
 

@@ -429,8 +429,8 @@ def test_existing_file_is_replaced_by_force_only(desk: Path) -> None:
          "the request file 'nowhere/request.toml' cannot be written: No such file or directory."),
         (["people.csv", "--out", "folder.toml", "--force"],
          "the request file 'folder.toml' cannot be written: Is a directory."),
-        (["nobody.csv"], "'nobody.csv' names no table: there is no such file, glob or directory of CSV, "
-         "Parquet, Arrow or JSON lines files."),
+        (["nobody.csv"], "'nobody.csv' is not a table: there is no file, glob or directory of CSV, "
+         "Parquet, Arrow or JSON lines files with this name."),
         (["empty.csv"], "the table is empty: there is nothing to publish."),
         (["twice.parquet"], "the table has two columns named 'x'; rename one of them."),
     ],

@@ -48,7 +48,7 @@ def test_plan_shows_the_error_of_each_level_against_the_shares(table: Path) -> N
         ("chapter", "1/5", 3),
     ]
     assert [each["above"] for each in plan["errors"]] == ["0/1", "1/10", "1/5", "3/10", "1/2"]
-    assert plan["reason"] == "levels is taken, because its options ask for it."
+    assert plan["reason"] == "levels is chosen, because its options were given."
     assert {"uniform", "subset"} <= {each["mechanism"] for each in plan["alternatives"]}
 
 

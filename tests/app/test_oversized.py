@@ -28,7 +28,7 @@ def hole(path: Path, size: int, beginning: bytes = b"value\n") -> Path:
 def test_line_longer_than_memory_is_refused(desk: Path) -> None:
     hole(desk / "people.csv", 3 << 30, b"age,sex,disease\n")
     sentence = complaint(run_apart(*publishing("people.csv"), most_memory=3 << 30))
-    assert sentence.startswith("'people.csv' is not a CSV file that can be read")
+    assert sentence.startswith("'people.csv' cannot be read as a CSV file")
 
 
 @pytest.mark.parametrize(

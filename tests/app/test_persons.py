@@ -187,7 +187,7 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
     whole = people(each * many, patient=[row // each for row in range(each * many)])
     whole["insurance"] = [f"I{row // each * 17}" for row in range(each * many)]
     schema = Schema.of("disease", person="patient", rows_per_person=each)
-    with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique .* as one person.s rows"):
+    with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique"):
         publish(Request(pa.table(whole), schema=schema, spec=BOUND), "release")
     found = plan(
         Request(pa.table(whole), schema=replace(schema, confirmed_columns=frozenset({"insurance"})), spec=BOUND)

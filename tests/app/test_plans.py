@@ -495,7 +495,7 @@ def test_inverse_question_is_answered_beside_the_plan(desk: Path) -> None:
     assert enough <= 0.2 < below
     file = counts_file(desk, {"x1": 400, "x2": 300})
     words = succeed("plan", "--counts", file, *asked).words
-    assert "takes a posterior of" in words
+    assert "use a posterior of" in words
     assert "any value (300)" in words
     assert "any value (100): a condition that finds 100 people with the value" in words
     assert (

@@ -50,7 +50,7 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
         for options in OPTIONS[owner]:
             sentence = refused(desk, *command(table, "--mechanism", mechanism, *options, *asked))
             assert sentence == (
-                f"options of {owner!r} were given, and the mechanism is {mechanism!r}; leave one of them out."
+                f"options of {owner!r} were given, and the mechanism is {mechanism!r}; remove one of them."
             )
 
 
@@ -64,7 +64,7 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
         (
             ["--mechanism", "small-domain", "--guarantee", "any-prior"],
-            "the mechanism 'small-domain' gives marginal-prior only, and any-prior was asked for; choose another ",
+            "the mechanism 'small-domain' gives only marginal-prior, and any-prior was requested; choose another ",
         ),
         (["--mechanism", "fine-grain"], "the mechanism 'fine-grain' needs a bound for each value (--bounds or "),
         (["--direction", "magic"], "invalid value for '--direction': "),
@@ -86,7 +86,7 @@ def test_names_that_are_unknown_are_refused(
 def test_one_bound_is_what_some_mechanisms_need(desk: Path, table: Path, command: Command, mechanism: str) -> None:
     sentence = refused(desk, *command(table, "--mechanism", mechanism, *TOLERANCE))
     assert sentence == (
-        f"the mechanism {mechanism!r} needs one bound (--prior with --posterior), and another kind of request was made."
+        f"the mechanism {mechanism!r} needs one bound (--prior with --posterior), and the request is of another kind."
     )
 
 

@@ -243,7 +243,7 @@ def test_table_under_an_odd_name_is_refused(hospital_release: Published, name: s
 
 
 def test_table_that_cannot_be_read_is_refused(hospital_release: Published, tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match=r"^the table 't' cannot be attached: .* names no table"):
+    with pytest.raises(QueryError, match=r"^the table 't' cannot be attached: "):
         hospital_release.release.sql("SELECT COUNT(*) FROM t", attach={"t": tmp_path / "none.csv"})
 
 

@@ -313,7 +313,7 @@ def test_with_a_hierarchy_it_is_a_rival_and_taken_where_something_is_said_of_lev
     for options in (Options("code=1/2,chapter=1/2"), Options(importance="chapter=1")):
         asked = choose(histogram, BOUND, DRAWS, options={"levels": options}, rivals=True)
         assert asked.mechanism.name == "levels"
-        assert asked.reason == "levels is taken, because its options ask for it."
+        assert asked.reason == "levels is chosen, because its options were given."
         assert {"uniform", "subset"} <= {each.mechanism.name for each in asked.alternatives}
 
 
