@@ -211,7 +211,9 @@ def test_missing_sensitive_column_is_refused_with_the_columns_there_are(desk: Pa
 
 def test_publishing_without_a_sensitive_column_is_refused(desk: Path, table: Path) -> None:
     sentence = fail(desk, "publish", table, "--out", "release", *BOUND)
-    assert sentence == ("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
+    assert sentence == (
+        "name the column to protect with --sensitive COL, or several to protect as one with --compound A,B."
+    )
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_plan_file_with_another_key_than_the_test_key_is_refused(desk: Path, tab
     succeed(*publishing(table, "--plan-file", "plan.json"))
     options = ["--plan-file", "plan.json", "--unsafe-test-key", TEST_KEY]
     sentence = fail(desk, *publishing(table, *options, out="again"))
-    assert sentence == "the plan file holds another key than the test key; give one of the two."
+    assert sentence == "the plan file holds another key than the test key; use only one of the two."
 
 
 @pytest.mark.parametrize("written", [b"", b"{}", b"\xff", b"[1]", b'{"sfumato_plan": "1"}'])

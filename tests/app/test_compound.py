@@ -428,7 +428,7 @@ def test_compound_that_is_none_is_refused(desk: Path, compound: str, words: str)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--sensitive", "disease"], "--sensitive and --compound were both given; name all the columns to protect in"),
+        (["--sensitive", "disease"], "--sensitive and --compound were both given; name all columns to protect in"),
         (["--drop", "drug"], "column 'drug' cannot be both sensitive and dropped: give it one role."),
         (["--identifier", "disease"], "column 'disease' cannot be both sensitive and identifier: give it one role."),
     ],

@@ -491,7 +491,7 @@ def test_options_of_decoys_that_make_no_sense_are_refused(desk: Path, options: t
         (("--diversity", "2", "--mechanism", "decoys"), "--group-size"),
         ((*THREES, "--sizes", "optimal"), "options of 'buckets' were given"),
         (("--sensitive", "age", "--diversity", "2"), "name exactly one sensitive column; 2 were named."),
-        (("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"), "to protect each for itself, ask for decoys"),
+        (("--sensitive", "age", "--prior", "1/3", "--posterior", "2/3"), "to protect each separately, use decoys"),
     ],
 )
 def test_requests_that_do_not_fit_together_are_refused(desk: Path, options: tuple[str, ...], words: str) -> None:

@@ -52,7 +52,8 @@ def find_files(path: str) -> list[File]:
         )
     if not files:
         raise SourceError(
-            f"{path!r} is not a table: there is no file, glob or directory of {describe_several()} files with this name."
+            f"{path!r} is not a table: there is no file, glob or directory of {describe_several()} files with this "
+            "name."
         )
     if len({reader.name if (reader := find_reader_of_file(file)) else None for file in files}) > 1:
         raise SourceError(f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).")
