@@ -35,10 +35,10 @@ def _zip_of(path: Path, kind: int, name: str) -> None:
     [
         (_nothing, "'thing' does not exist; name the directory or .zip of a release."),
         (Path.touch, "'thing' is not the directory or .zip of a release."),
-        (Path.mkdir, "'thing' is not a release that can be read: it has no readable datapackage.json."),
-        (lambda path: _zip_of(path, zipfile.ZIP_STORED, "../escaped"), "'thing' holds what no release holds"),
-        (lambda path: _zip_of(path, zipfile.ZIP_DEFLATED, "README.md"), "'thing' holds what no release holds"),
-        (lambda path: _zip_of(path, zipfile.ZIP_STORED, "README.md"), "is not a release that can be read"),
+        (Path.mkdir, "'thing' is not a readable release: it has no readable datapackage.json."),
+        (lambda path: _zip_of(path, zipfile.ZIP_STORED, "../escaped"), "'thing' has content that no release has"),
+        (lambda path: _zip_of(path, zipfile.ZIP_DEFLATED, "README.md"), "'thing' has content that no release has"),
+        (lambda path: _zip_of(path, zipfile.ZIP_STORED, "README.md"), "is not a readable release"),
     ],
     ids=["missing", "file", "empty directory", "zip that escapes", "zip that swells", "zip without manifest"],
 )
@@ -132,7 +132,7 @@ def test_manifest_that_is_no_json_of_ours_is_refused(desk: Path, release: Path, 
     (release / "datapackage.json").write_bytes(written)
     for command in reading("release"):
         sentence = fail(desk, *command)
-        assert sentence == "datapackage.json is not that of a release; get the release again from its publisher."
+        assert sentence == "datapackage.json does not belong to a release; get the release again from its publisher."
 
 
 def damage(path: Path, how: str) -> None:

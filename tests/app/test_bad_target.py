@@ -94,7 +94,7 @@ def test_nothing_is_put_into_a_release(desk: Path, table: Path, release: Path) -
 @pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release.ZIP", "page.html"])
 def test_name_of_a_file_is_none_for_a_directory(desk: Path, table: Path, name: str) -> None:
     sentence = fail(desk, *publishing(table, out=name))
-    assert f"{name!r} is the name of a file, and a release is a directory with several" in sentence
+    assert f"{name!r} looks like the name of a file, and a release is a directory" in sentence
 
 
 @pytest.mark.parametrize("parent", ["nowhere", "people.csv"])
@@ -175,7 +175,7 @@ def test_plan_file_in_no_directory_is_refused(desk: Path, table: Path) -> None:
 @pytest.mark.parametrize("plan_file", ["release/plan.json", "release", "./release/../release/plan.json"])
 def test_plan_file_in_the_release_is_refused(desk: Path, table: Path, release: Path, plan_file: str) -> None:
     sentence = fail(desk, *publishing(table, "--force", "--plan-file", plan_file))
-    assert sentence == "the plan file is private, so it cannot lie in the release; keep it in another place."
+    assert sentence == "the plan file is private, so it cannot be in the release; keep it in another place."
 
 
 # ----------------------------------------------------------------------------------------------------------- full disks

@@ -81,7 +81,7 @@ def test_parquet_that_swells_absurdly_is_refused(desk: Path, monkeypatch: pytest
     table = pa.table({**people(3), "note": ["a" * (20 << 20)] * 3})
     pq.write_table(table, desk / "people.parquet", compression="zstd", use_dictionary=False)
     for arguments in (publishing("people.parquet"), ["lint", "people.parquet"]):
-        assert "'people.parquet' would swell to" in fail(desk, *arguments)
+        assert "'people.parquet' would unpack to" in fail(desk, *arguments)
 
 
 def test_table_of_many_columns_names_some_of_them(desk: Path) -> None:

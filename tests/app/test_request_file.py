@@ -289,7 +289,7 @@ def test_value_that_no_option_takes_is_refused_as_on_the_command_line(request_fi
 def test_relative_table_is_looked_for_beside_the_file(table: Path) -> None:
     (table.parent / "requests").mkdir()
     (table.parent / "requests" / "request.toml").write_text(REQUEST)
-    assert "'requests/people.csv'; a path in it is relative to the file." in fail(
+    assert "'requests/people.csv'; paths are relative to the request file." in fail(
         table.parent, "plan", "requests/request.toml"
     )
 

@@ -131,7 +131,7 @@ def test_page_that_would_swell_is_refused_before_it_is_unpacked(folder: Path) ->
     long = [f"{row}{'x' * (1 << 20)}" for row in range(60)]
     rewrite(folder, DATA_FILE, lambda table: with_column(table, "sex", long))
     assert (folder / DATA_FILE).stat().st_size < 1 << 15
-    with pytest.raises(ReleaseFormatError, match=r"^a page of data\.parquet would swell to 62,91.,... bytes"):
+    with pytest.raises(ReleaseFormatError, match=r"^a page of data\.parquet would unpack to 62,91.,... bytes"):
         verify_folder(folder)
 
 
@@ -162,7 +162,7 @@ def test_file_that_the_manifest_lists_twice_is_noticed(folder: Path) -> None:
 def test_records_that_the_manifest_lists_twice_are_refused(folder: Path) -> None:
     """Or a reader of all files would count them twice."""
     edit_manifest(folder, lambda written: written["resources"].append(written["resources"][0]))
-    with pytest.raises(ReleaseFormatError, match="does not list the files of the records as it should"):
+    with pytest.raises(ReleaseFormatError, match="does not list every file of the records as it should"):
         failed(folder)
 
 
