@@ -167,8 +167,8 @@ def test_command_says_what_is_left_to_do(hospital: Path) -> None:
     assert succeed("init", hospital).out.splitlines() == [
         "written to request.toml; open it in an editor, check it, and decide:",
         "  1. which column is sensitive",
-        "  2. what is done with several rows of a person",
-        "  3. how much anybody may learn (prior and posterior)",
+        "  2. what to do with several rows of a person",
+        "  3. how much anyone may learn about a person (prior and posterior)",
         "then run: sfumato plan request.toml",
     ]
 
@@ -417,7 +417,7 @@ def test_existing_file_is_replaced_by_force_only(desk: Path) -> None:
         "'request.toml' exists; choose another name with --out, or replace it with --force."
     )
     succeed("init", "people.csv", "--force")
-    assert (desk / "request.toml").read_text().startswith('# How "people.csv" is to be published.')
+    assert (desk / "request.toml").read_text().startswith('# How to publish "people.csv".')
 
 
 @pytest.mark.parametrize(

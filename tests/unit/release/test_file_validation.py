@@ -114,12 +114,12 @@ def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
 def test_path_that_is_no_file_of_a_release_is_refused(folder: Path, path: Any, number: int) -> None:
     shutil.copy(folder / DATA_FILE, folder.parent / DATA_FILE)
     edit_manifest(folder, lambda written: written["resources"][number].update(path=path))
-    refused(folder, rf"^{MANIFEST} speaks of .*, which is not a file of a release; get the release again")
+    refused(folder, rf"^{MANIFEST} names .*, which is not a file of a release; get the release again")
 
 
 def test_file_that_is_listed_beside_those_of_the_release_is_refused(folder: Path) -> None:
     edit_manifest(folder, lambda written: written["resources"].append({"name": "more", "path": "../more.csv"}))
-    refused(folder, rf"^{MANIFEST} speaks of '../more.csv', which is not a file of a release")
+    refused(folder, rf"^{MANIFEST} names '../more.csv', which is not a file of a release")
 
 
 # ------------------------------------------------------------------------------------------------------------- archives

@@ -312,7 +312,7 @@ def test_what_appears_at_the_target_while_publishing_is_never_replaced(target: s
 def test_nothing_is_replaced_without_force(thing: str, target: str, renaming: str, desk: Path) -> None:
     THINGS[thing](desk / target)
     before = content(desk)
-    with make_staging_folder(desk / target) as folder, pytest.raises(TargetError, match=f"{target}' appeared while"):
+    with make_staging_folder(desk / target) as folder, pytest.raises(TargetError, match=f"{target}' appeared during"):
         move_into_place(_built(folder / "built", target, "new"), desk / target, folder, force=False)
     assert content(desk) == before
     assert (thing == "link") == (desk / target).is_symlink()
