@@ -104,7 +104,7 @@ class PlanFile:
         """The content of the file."""
         return {
             "sfumato_plan": FORMAT,
-            "warning": "private: whoever has this file can undo the protection of the release",
+            "warning": "private: anyone who has this file can undo the protection of the release",
             "key": self.draws.key.hex(),
             "is_test": self.draws.is_test,
             "fingerprint": self.fingerprint,

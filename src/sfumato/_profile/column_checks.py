@@ -44,7 +44,7 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
 
 
 def check_rows(profile: Profile) -> None:
-    """Refuse tables that are too small to protect anybody."""
+    """Refuse tables that are too small to protect anyone."""
     if profile.rows == 0:
         raise SchemaError("the table is empty: there is nothing to publish.")
     if profile.rows == 1:
