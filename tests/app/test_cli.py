@@ -286,7 +286,7 @@ class Interrupting:
         if name == "sfumato.cli.app":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from sfumato.cli import entry_point as program
+from sfumato.cli import program
 program()
 """
     outcome = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)
