@@ -112,7 +112,7 @@ class PrintedPromiseOptions(PromiseOptions):
         """The options that were given, and for the work's mechanism those that it prints."""
         given_options, name = super().options, self.mechanism
         kind = REGISTRY[name].options
-        flags = {field: flag.parameter for field, flag in list_flags(kind)}
+        flags = {field: flag.name for field, flag in list_flags(kind)}
         printed_values = {
             field: value
             for field, value in self.settings.options.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ import papers
 import sfumato
 from sfumato._records.encoding_registry import ENCODINGS
 from sfumato._verify.distributions import REFERENCE_DISTRIBUTIONS
+from sfumato.cli.app import build
+from sfumato.cli.flags import name_flags
 from sfumato.mechanisms import REGISTRY
 
 ROOT = Path(sfumato.__file__).parent
@@ -148,6 +151,36 @@ def test_laws_use_no_code_of_the_mechanisms() -> None:
             name.startswith("_verify/distributions/") and name != "_verify/distributions/__init__.py"
         ):  # which knows the registry
             assert not [each for each in module.imports if each.startswith("sfumato.mechanisms")], name
+
+
+FLAG = re.compile(r"(?<!var\()(?<![\w{;-])--(?!upgrade\b)[a-z]")
+"""An option of the command line; a variable of CSS and `pip install --upgrade` are none."""
+ARGUMENT = re.compile(r"`([a-z_]+)=")
+
+
+@cache
+def options() -> frozenset[str]:
+    """The options of all commands."""
+    commands = build().commands.values()
+    return frozenset(name for command in commands for parameter in command.params for name in parameter.opts)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("cli/")])
+def test_only_the_command_line_names_its_options(name: str) -> None:
+    """Messages name arguments, which the command line turns into options."""
+    assert not [text for text in modules()[name].constants if FLAG.search(text)]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("cli/")])
+def test_every_argument_in_a_message_is_an_option(name: str) -> None:
+    """`spec=` alone is none: its options follow from the kind of request."""
+    arguments = {argument for text in modules()[name].constants for argument in ARGUMENT.findall(text)} - {"spec"}
+    assert {name_flags(f"`{argument}=`") for argument in arguments} <= options()
+
+
+def test_rule_would_notice_an_option_in_a_message() -> None:
+    assert all(map(FLAG.search, ("drop it (--drop x).", "--force", "ask for `--json`", "in '--json'")))
+    assert not any(map(FLAG.search, ("color:var(--ink)", ".grey{--c:1;--d:2}", "(pip install --upgrade x)", "a--b")))
 
 
 def test_functions_are_measured_without_what_is_said_of_them() -> None:

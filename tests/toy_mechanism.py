@@ -47,7 +47,7 @@ NAME = "toy"
 class Options:
     """How much of the bound is left unused."""
 
-    slack: int = option(0, "--toy-slack", "toy: leave so many hundredths of the odds unused.", metavar="N", minimum=0)
+    slack: int = option(0, "toy_slack", "toy: leave so many hundredths of the odds unused.", metavar="N", minimum=0)
 
 
 @dataclass(frozen=True)

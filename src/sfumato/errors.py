@@ -2,7 +2,7 @@
 
 SfumatoError
 ├── SpecError            the privacy request makes no sense
-├── SchemaError          the columns do not fit the roles, domains or bins given to them
+├── SchemaError          the columns do not fit the roles, domains or ranges given to them
 ├── SourceError          the table cannot be read, or changed while it was read
 ├── InfeasibleError      the request makes sense, and no mechanism can meet it on this table
 ├── TargetError          the release cannot be written where it was asked for
@@ -57,7 +57,7 @@ class SpecError(SfumatoError, ValueError):
 
 
 class SchemaError(SfumatoError, ValueError):
-    """The columns do not fit the roles, domains or bins given to them."""
+    """The columns do not fit the roles, domains or ranges given to them."""
 
     kind = "schema"
 

@@ -72,7 +72,7 @@ def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> N
         ("people.xlsx", b"PK\x03\x04", "cannot be read as an Excel file; check that it is whole"),
         ("people.csv.gz", b"\x1f\x8b", "is damaged: it cannot be unpacked; check that it was copied whole."),
         ("people", HEADER + ROWS, "is no table that can be read: name a file that ends in .csv, .tsv"),
-        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; say its encoding (--encoding latin-1"),
+        ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; say its encoding, such as --encoding latin-1"),
         ("people.csv", b"", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"\n\n", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"a" * 200_000, "the first line of 'people.csv' does not name columns"),
@@ -142,7 +142,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
 def test_wrong_encoding_is_refused_and_the_right_one_works(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["Grippe"] * 4 + ["Röteln"] * 4), encoding="latin-1")
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence == "'people.csv' is not utf-8 text; say its encoding (--encoding latin-1, for example)."
+    assert sentence == "'people.csv' is not utf-8 text; say its encoding, such as --encoding latin-1."
     succeed(*publishing("people.csv", "--encoding", "latin-1"))
     answer = succeed("query", "release", "SELECT disease, COUNT(*) FROM release GROUP BY disease", "--json").json
     assert [row["disease"] for row in answer["rows"]] == ["Grippe", "Röteln"]
@@ -352,7 +352,7 @@ def test_repeated_person_is_refused(desk: Path) -> None:
     write_csv(desk / "people.csv", people(name=[f"Zelenka {row}" for row in range(57)]))
     sentence = fail(desk, *publishing("people.csv", "--person", "name"))
     assert sentence.startswith("3 of 57 persons have several rows (the same 'name', up to 2 times)")
-    assert "(--one-row first:COL, last:COL or random)" in sentence
+    assert "(--one-row first:COL, --one-row last:COL or --one-row random)" in sentence
     assert "(--rows-per-person K, and --surplus drop where some have more)" in sentence
     assert "Zelenka" not in sentence
 
@@ -462,20 +462,20 @@ def test_unknown_treatment_of_nulls_is_refused(desk: Path, table: Path) -> None:
 @pytest.mark.parametrize(
     ("bins", "words"),
     [
-        ("age=0,40", "'age' outside its bins, 0 to 40"),
-        ("age=31,99", "'age' outside its bins, 31 to 99"),
-        ("sex=0,40", "the bins of 'sex' do not fit a column of type string"),
-        ("age=2020-01-01,2021-01-01", "the bins of 'age' do not fit a column of type int64"),
-        ("age=40", "bins need at least two edges, such as 0,20,40,60."),
-        ("age=", "bins need at least two edges"),
+        ("age=0,40", "'age' outside its ranges, 0 to 40"),
+        ("age=31,99", "'age' outside its ranges, 31 to 99"),
+        ("sex=0,40", "the ranges of 'sex' do not fit a column of type string"),
+        ("age=2020-01-01,2021-01-01", "the ranges of 'age' do not fit a column of type int64"),
+        ("age=40", "ranges need at least two edges, such as 0,20,40,60."),
+        ("age=", "ranges need at least two edges"),
         ("age", "'age' should be written as --ranges COL=0,20,40."),
         ("age=0,40,40,99", "the edges 0, 40, 40, 99 must rise from left to right."),
         ("age=0,forty,99", "the edge 'forty' is neither a number nor a date such as 2024-01-31."),
         ("age=0,nan", "the edge 'nan' is neither a number nor a date"),
-        ("age=0,2024-01-31", "the edges of bins are all numbers or all dates."),
+        ("age=0,2024-01-31", "the edges of ranges are all numbers or all dates."),
         (
             "age=2024-01-31T00:00,2024-02-01T00:00+01:00",
-            "either all edges of bins have an offset from UTC, or none has.",
+            "either all edges of ranges have an offset from UTC, or none has.",
         ),
     ],
 )
@@ -486,7 +486,7 @@ def test_bins_that_do_not_fit_are_refused(desk: Path, table: Path, bins: str, wo
 def test_bins_and_a_domain_for_one_column_are_refused(desk: Path, table: Path) -> None:
     (desk / "domain.txt").write_text("30\n")
     sentence = fail(desk, *publishing(table, "--ranges", "age=0,99", "--domain", "age=domain.txt"))
-    assert sentence.startswith("column 'age' has both a domain and bins;")
+    assert sentence.startswith("column 'age' has both a domain and ranges,")
 
 
 @pytest.mark.parametrize("name", ["people.csv.bz2", "people.jsonl.bz2"])

@@ -49,6 +49,7 @@ from sfumato._engines.local_engine import LocalEngine
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.cli.app import build
 from sfumato.cli.command_settings import EXAMPLES
+from sfumato.cli.flags import format_flag
 from sfumato.cli.options import PromiseOptions
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms._bucketization.buckets import Sizes
@@ -96,7 +97,7 @@ def panels(shown: str) -> dict[str, str]:
 
 
 def flags_of(mechanism: AnyMechanism) -> list[str]:
-    return [flag.name for _, flag in list_flags(mechanism.options)]
+    return [format_flag(flag.name) for _, flag in list_flags(mechanism.options)]
 
 
 @pytest.mark.parametrize("name", ["plan", "publish"])
@@ -114,7 +115,7 @@ def test_help_shows_panels_from_the_table_to_the_output(name: str) -> None:
 @pytest.mark.parametrize("name", ["plan", "publish"])
 def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str) -> None:
     shown = panels(succeed(name, "--help").out)
-    declared = {flag.name: "What to promise" for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
+    declared = {format_flag(flag.name): "What to promise" for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
     for mechanism in REGISTRY.values():
         for flag in flags_of(mechanism):
             declared.setdefault(flag, mechanism.name)
@@ -156,9 +157,9 @@ class Spice(Enum):
 
 @dataclass(frozen=True)
 class Seasoning:
-    spice: Spice = option(Spice.MILD, "--spice", "How much spice.")
-    limit: Exact | None = option(None, "--spice-limit", "At most R of it.", metavar="R")
-    is_fresh: bool = option(False, "--fresh", "Only what is fresh.")
+    spice: Spice = option(Spice.MILD, "spice", "How much spice.")
+    limit: Exact | None = option(None, "spice_limit", "At most R of it.", metavar="R")
+    is_fresh: bool = option(False, "fresh", "Only what is fresh.")
 
 
 def test_options_of_a_new_mechanism_are_taken_and_shown(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,8 +381,8 @@ def test_notice_counts_the_records_left_out(desk: Path) -> None:
 
 def test_notice_asks_for_the_person_of_each_row(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(number=range(60)))
-    assert len(said(succeed(*publishing(table, "--identifier", "number")), "(--person COL)")) == 1
-    assert said(succeed(*publishing(table, "--person", "number", out="checked")), "(--person COL)") == []
+    assert len(said(succeed(*publishing(table, "--identifier", "number")), "(--person)")) == 1
+    assert said(succeed(*publishing(table, "--person", "number", out="checked")), "(--person)") == []
 
 
 # ----------------------------------------------------------------------------------------------------------------- plan

@@ -318,8 +318,8 @@ def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list
     sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
     assert sentence == (
         "one value of column 'rare' alone could come to be believed with 13/15 (about 0.867), above 2/3: this "
-        "mechanism protects combinations, not the columns they are made of; choose --mechanism uniform or subset, "
-        "which cover every statement."
+        "mechanism protects combinations, not the columns they are made of; choose --mechanism uniform or "
+        "--mechanism subset, which cover every statement."
     )
 
 
@@ -384,8 +384,8 @@ def test_bounds_for_combinations_are_refused(desk: Path) -> None:
     bounds = bounds_file(desk, {"flu / tea": ("1/5", "1/2")})
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, "--bounds", bounds)
     assert sentence == (
-        "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
-        "bound with --mechanism uniform or subset, which cover every statement."
+        "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
+        "(--tolerance), or for one bound with --mechanism uniform or --mechanism subset, which cover every statement."
     )
 
 

@@ -231,8 +231,8 @@ def test_publishing_stops_where_a_public_column_breaches_too_many(desk: Path, ta
     assert sentence == (
         f"whoever knows a person's 'sex' would breach the bound for {float(breached):.1%} of the records (up to a "
         f"chance of {float(worst):.2f}), and the limit is 1.00%: the promise of this mechanism covers the "
-        "marginal prior only; choose --mechanism subset or uniform, which hold for every prior, drop or coarsen the "
-        "column, raise --breach-limit, or go on with --accept-marginal-prior."
+        "marginal prior only; choose --mechanism subset or --mechanism uniform, which hold for every prior, drop or "
+        "coarsen the column, raise --breach-limit, or go on with --accept-marginal-prior."
     )
     assert not (desk / "release").exists()
     assert not (desk / "plan.json").exists()

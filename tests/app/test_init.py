@@ -159,7 +159,7 @@ def test_decisions_are_left_open_with_a_line_each(hospital: Path) -> None:
     ]:
         assert line in text.splitlines()
     assert text.count("# DECIDE: ") == 3
-    assert text.endswith("#   sfumato plan request.toml\n#   sfumato publish request.toml --out release\n")
+    assert text.endswith("#   sfumato plan request.toml\n#   sfumato publish request.toml\n")
 
 
 @pytest.mark.usefixtures("desk")
@@ -186,7 +186,7 @@ def test_completed_file_is_planned_and_published(desk: Path) -> None:
     text = decided(text, "sensitive", "prior", "posterior", "age", "labs", "income")
     (desk / "request.toml").write_text(re.sub(r'\n    "income".*', "", text))
     succeed("plan", "request.toml")
-    succeed("publish", "request.toml", "--out", "release")
+    succeed("publish", "request.toml")
     succeed("verify", "release", "--original", "stays.csv")
     found = succeed("info", "release", "--json").json
     assert found["public"] == ["race", "gender", "age", "admitted", "ward", "labs", "income"]

@@ -92,9 +92,9 @@ def test_row_is_the_first_of_its_person(table: Path) -> None:
 @pytest.mark.slow
 def test_original_cannot_be_compared_without_the_key_that_chose(table: Path) -> None:
     publish(request(table, one_row="random"), "release", plan_file="plan")
-    with pytest.raises(SpecError, match=r"give its plan file \(--plan-file\)"):
+    with pytest.raises(SpecError, match=r"give its plan file \(`plan_file=`\)"):
         verify("release", table)
-    with pytest.raises(SpecError, match=r"name the table too \(--original\)"):
+    with pytest.raises(SpecError, match=r"name the table too \(`original=`\)"):
         verify("release", plan_file="plan")
     pq.write_table(pq.read_table(table).slice(1), "other.parquet")
     with pytest.raises(ReleaseFormatError, match="the plan file belongs to another table"):

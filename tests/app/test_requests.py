@@ -86,7 +86,7 @@ def test_names_that_are_unknown_are_refused(
 def test_one_bound_is_what_some_mechanisms_need(desk: Path, table: Path, command: Command, mechanism: str) -> None:
     sentence = refused(desk, *command(table, "--mechanism", mechanism, *TOLERANCE))
     assert sentence == (
-        f"the mechanism {mechanism!r} needs one bound (--prior and --posterior), and another kind of request was made."
+        f"the mechanism {mechanism!r} needs one bound (--prior with --posterior), and another kind of request was made."
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from sfumato.mechanisms import REGISTRY, _decoys
 from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 
 Codes = npt.NDArray[np.int64]
+GUARANTEE = (Path(__file__).parents[2] / "docs" / "promise.md").read_text(encoding="utf-8")
 
 
 def _histogram(counts: Sequence[int]) -> Histogram:
@@ -255,6 +257,27 @@ def test_a_belief_of_three_tenths_rises_to_two_thirds_by_an_amplification_of_nin
     odds = Fraction(3, 7) * BreachBound("1/10", "1/3").amplification
     assert BreachBound("1/10", "1/3").amplification == Fraction(9, 2)
     assert round(float(odds / (1 + odds)), 2) == 0.66
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("1%", "4.3%"), ("5%", "19.1%"), ("10%", "33.3%"), ("30%", "65.9%"), ("50%", "81.8%")]
+)
+def test_confidence_after_the_record_is_that_of_the_table_of_the_guarantee(before: str, after: str) -> None:
+    confidence = Fraction(before.rstrip("%")) / 100
+    odds = confidence / (1 - confidence) * BreachBound("1/10", "1/3").amplification
+    assert f"{float(odds / (1 + odds)):.1%}" == after
+    rows = [line for line in GUARANTEE.splitlines() if line.startswith("|") and f" {before}" in line]
+    assert any(f"| {after}" in line for line in rows)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "amplification", "epsilon"), [("1/4", "3", "1.10"), ("1/3", "4.5", "1.50"), ("1/2", "9", "2.20")]
+)
+def test_epsilon_is_the_logarithm_of_the_amplification(posterior: str, amplification: str, epsilon: str) -> None:
+    bound = BreachBound("1/10", posterior)
+    assert bound.amplification == Fraction(amplification)
+    assert f"{math.log(bound.amplification):.2f}" == epsilon
+    assert f"{epsilon} for γ = {amplification} (1/10 to {posterior})" in GUARANTEE
 
 
 def test_a_false_alarm_of_verify_has_a_chance_of_one_in_a_million_at_most() -> None:

@@ -30,7 +30,7 @@ from sfumato._request.hierarchy import Hierarchy
 
 
 def info(release: str | Path | Release) -> Json:
-    """Describe a release: its columns, values, mechanism, design and guarantee, as `sfumato info --json` does."""
+    """Describe a release: its columns, values, mechanism, design and guarantee."""
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest = opened.manifest
     return {

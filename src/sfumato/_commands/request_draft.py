@@ -45,8 +45,8 @@ Lines that begin with "#" do nothing. What only you can decide is marked DECIDE:
 from a line below it, and put in what is right for your table.
 """
 OPTIONS = """
-Every option of `sfumato publish --help` can stand here: without its --, and with _ for -. Paths are relative to this
-file. The same option on the command line wins.
+Every option of `sfumato publish` can stand here by its name, with _ for -. Paths are relative to this file. The same
+option on the command line wins.
 """
 DECIMAL = "Numbers are written with a comma, it seems:"
 MISSING = "These texts stand for a missing value, in every column:"
@@ -95,6 +95,7 @@ DECIDE: how much may anybody learn about a person? With the two numbers below: w
 sensitive value a chance of at most 1/10 before, gives it at most 1/3 after seeing the release. A smaller posterior
 protects more and makes counts less accurate; sfumato plan shows by how much.
 """
+RELEASE = "Where the release goes: a new directory, or a file that ends in .zip."
 PLAN_FILE = """
 A private file that keeps the key of the release. Publishing the same table again with it repeats the same release; a
 second, different one would weaken the protection. Keep it where nobody else can read it.
@@ -142,12 +143,18 @@ def draft(
         writer.write_ranges(),
         ["[domains]", *format_remark(DOMAINS), f'# {format_key(writer.example_column)} = "values.txt"'],
         ["[promise]", *format_remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
-        ["[output]", *format_remark(PLAN_FILE), '# plan_file = "private.plan"'],
+        [
+            "[output]",
+            *format_remark(RELEASE),
+            'out = "release"',
+            *format_remark(PLAN_FILE),
+            '# plan_file = "private.plan"',
+        ],
     ]
     decisions = (*writer.open_decisions, "how much anybody may learn (prior and posterior)")
     name = escape_unprintable(shlex.quote(target.name))
     steps = [f"#   {number}. {decision}" for number, decision in enumerate(decisions, 1)]
-    commands = [f"#   sfumato plan {name}", f"#   sfumato publish {name} --out release"]
+    commands = [f"#   sfumato plan {name}", f"#   sfumato publish {name}"]
     parts.append(["# What to do next: decide", *steps, *format_remark(NEXT_STEPS), *commands])
     return Draft("\n\n".join("\n".join(part) for part in parts if part) + "\n", decisions)
 
@@ -158,7 +165,7 @@ def check_place(target: Path, *, force: bool) -> None:
         raise TargetError(f"a request file is known by its ending: name one that ends in {TOML}, not {str(target)!r}.")
     check_outside(target, "the request file")
     if os.path.lexists(target) and not force:
-        raise TargetError(f"{str(target)!r} exists; choose another name with --out, or replace it with --force.")
+        raise TargetError(f"{str(target)!r} exists; choose another name with `out=`, or replace it with `force=True`.")
 
 
 # -------------------------------------------------------------------------------------------------- how things are said

@@ -123,7 +123,7 @@ def compare_survey(  # noqa: PLR0913 - the same
     if bound is None:
         raise SpecError(
             "this request has no one posterior at which mechanisms could be compared: its values have limits of their "
-            "own, or one that a value exceeds by its share; ask for --prior and --posterior instead."
+            "own, or one that a value exceeds by its share; ask for one bound instead (`spec=BreachBound(...)`)."
         )
     trial_table = TrialTable.of(survey, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
     letter = attacker.strip().upper()

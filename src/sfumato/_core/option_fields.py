@@ -1,4 +1,4 @@
-"""How something is given on the command line: declared once, beside what it is for."""
+"""Options that a request or a mechanism takes: declared once, beside what they are for, and named as in Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Flag:
     """The name of an option, what it takes, and a sentence of help."""
 
     name: str
+    """As an argument in Python: `group_size`."""
     help: str
+    """Names other options as arguments between backquotes."""
     kind: Any = str
     """The type of what is given; text where it is read from text in several ways."""
     metavar: str | None = None
@@ -29,11 +31,6 @@ class Flag:
     """The smallest whole number that makes sense."""
     choices: tuple[str, ...] = ()
     """The values that may be given, where the type has others that only the library sets."""
-
-    @property
-    def parameter(self) -> str:
-        """The name of the parameter that receives it."""
-        return self.name.removeprefix("--").replace("-", "_")
 
     def read(self, argument: object) -> object:
         """Turns what was given into a value of the field."""

@@ -142,9 +142,9 @@ class _OriginalView:
     """What the table tells beside the release."""
 
     table: pa.Table
-    """Its published rows, with bins and groups as in the release, and true values."""
+    """Its published rows, with ranges and groups as in the release, and true values."""
     raw_columns: Mapping[str, Codes] | None
-    """The public columns before bins, where there are any."""
+    """The public columns before ranges, where there are any."""
     dropped_rows: int | None
     dropped_columns: tuple[str, ...]
 

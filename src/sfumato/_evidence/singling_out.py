@@ -1,4 +1,4 @@
-"""Singling out: how many records are alike, by all public columns and by few, before and after bins."""
+"""Singling out: how many records are alike, by all public columns and by few, before and after ranges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SinglingOut:
     after_bins: tuple[tuple[int, float], ...]
     """The share of the records among so many alike or fewer, as published."""
     before_bins: tuple[tuple[int, float], ...] | None
-    """The same before columns were put into bins; None where none was."""
+    """The same before columns were put into ranges; None where none was."""
     class_size_shares: ClassSizeShares
     smallest_class: int
     """The size of the smallest group."""
@@ -55,7 +55,7 @@ class SinglingOut:
 
 
 def measure_singling_out(names: Sequence[str], table: pa.Table, raw_columns: Mapping[str, Codes] | None) -> SinglingOut:
-    """Look at the public columns of a table as it was published, and before bins if those are given."""
+    """Look at the public columns of a table as it was published, and before ranges if those are given."""
     (columns,) = encode_shared_values(names, [table]) if names else ([],)
     sizes = _count_class_sizes(columns, table.num_rows)
     chosen_columns = sorted(range(len(names)), key=lambda place: -int(columns[place].max(initial=0)))[:MOST_COLUMNS]

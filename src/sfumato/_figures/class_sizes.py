@@ -54,7 +54,7 @@ class ClassSizeCurve:
 
 
 def draw_uniqueness(curves: Sequence[ClassSizeCurve], width: float = WIDTH) -> Figure:
-    """Cumulative shares by the size of the group; first as it would be published, then before bins."""
+    """Cumulative shares by the size of the group; first as it would be published, then before ranges."""
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_points]
     captions = ["records among so many alike, or fewer"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -47,7 +46,7 @@ class GroupingGain:
                 else "as large as now"
             )
             result_text = f"the error of a group's count is {size}"
-        option = f"--publish-at {shlex.quote(f'{column}={self.level}')}"
+        option = f"`publish_at={ {column: self.level}!r}`"
         return f"by {self.level}, in {format_value_count(range(self.group_count), 'group')} ({option}): {result_text}"
 
     def to_json(self) -> Json:

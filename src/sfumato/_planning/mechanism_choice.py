@@ -140,7 +140,7 @@ def _check_choice(mechanism: str, guarantee: str | None, options: OptionValues) 
     if guarantee_kind is not None and not own_guarantee.covers(guarantee_kind):
         raise SpecError(
             f"the mechanism {mechanism!r} gives {own_guarantee} only, and {guarantee} was asked for; choose another "
-            "mechanism, or leave --guarantee out."
+            "mechanism, or leave `guarantee=` out."
         )
     if options and mechanism not in options:
         stray = next(iter(options))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sfumato._core.digests import compute_json_digest
 from sfumato._core.json_types import Json, JsonView
-from sfumato._core.option_fields import OptionValues, list_flags
+from sfumato._core.option_fields import OptionValues
 from sfumato._core.random_draws import BOUND_SINCE, VERSION, Draws
 from sfumato._request.guarantee import Guarantee
 from sfumato._request.person_rows import PersonRows
@@ -53,32 +53,24 @@ class RequestRecord:
             if name == "schema":  # of which a digest is remembered
                 if self.request.get(name) != other.request.get(name):
                     differences.append(
-                        "what its columns are for or how they are read (such as --drop, --ranges, --domain)"
+                        "what its columns are for or how they are read (such as `drop=`, `ranges=`, `domains=`)"
                     )
             else:
-                differences += _describe_difference(
-                    f"--{name.replace('_', '-')}", self.request.get(name), other.request.get(name)
-                )
+                differences += _describe_difference(name, self.request.get(name), other.request.get(name))
         for name in (key for key in self.options if key in other.options):
-            flags, one, two = _list_option_flags(name), self.options[name], other.options[name]
+            one, two = self.options[name], other.options[name]
             for key in dict.fromkeys((*one, *two)):
-                differences += _describe_difference(flags.get(key, f"{key} of {name}"), one.get(key), two.get(key))
+                differences += _describe_difference(key, one.get(key), two.get(key))
         return list(dict.fromkeys(differences))  # what several mechanisms share is said once
 
 
-def _list_option_flags(mechanism: str) -> dict[str, str]:
-    """By which flag each option of a mechanism is given, if it is known."""
-    entry = REGISTRY.get(mechanism)
-    return {} if entry is None else {name: flag.name for name, flag in list_flags(entry.options)}
-
-
-def _describe_difference(flag: str, then: object, now: object) -> list[str]:
-    """How an option was given then and is given now, where that differs and is short enough to be said."""
+def _describe_difference(name: str, then: object, now: object) -> list[str]:
+    """How an argument was given then and is given now, where that differs and is short enough to be said."""
     if then == now:
         return []
     if isinstance(then, Mapping) or isinstance(now, Mapping):
-        return [flag]
-    old_text, new_text = (f"{flag} {value}" if value is not None else f"no {flag}" for value in (then, now))
+        return [f"`{name}=`"]
+    old_text, new_text = (f"`{name}={value!r}`" if value is not None else f"no `{name}=`" for value in (then, now))
     return [f"{old_text} then, {new_text} now"]
 
 

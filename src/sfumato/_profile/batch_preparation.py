@@ -20,7 +20,7 @@ from sfumato.errors import SchemaError
 class Preparation:
     """What happens to a batch before anything is counted.
 
-    Values are put into bins, into groups or into the type of their domain, not-a-number becomes missing, and records
+    Values are put into ranges, into groups or into the type of their domain, not-a-number becomes missing, and records
     without a sensitive value may be left out.
     """
 
@@ -102,7 +102,7 @@ def _check_calendar(column: pa.Array, name: str) -> None:
     except OverflowError:
         raise SchemaError(
             f"column {name!r} holds dates before the year 1 or after 9999, or infinite ones; make them missing, or "
-            f"drop the column (--drop {name})."
+            f"drop the column (`drop={[name]!r}`)."
         ) from None
 
 

@@ -32,13 +32,13 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
         kind = schema.field(name).type
         if kind == OVERSIZED:
             raise SchemaError(
-                f"column {name!r} holds whole numbers beyond 64 bits; read it as text (--text {name}) or drop it "
-                f"(--drop {name})."
+                f"column {name!r} holds whole numbers beyond 64 bits; read it as text (`text={[name]!r}`) or drop "
+                f"it (`drop={[name]!r}`)."
             )
         if not pa.types.is_null(kind) and find_field_type(kind) is None:
             raise SchemaError(
                 f"column {name!r} is of type {kind}, which cannot be published; convert it to text, numbers or dates, "
-                f"or drop it (--drop {name})."
+                f"or drop it (`drop={[name]!r}`)."
             )
 
 
@@ -58,7 +58,7 @@ def check_lines(profile: Profile, schema: Schema) -> None:
         if column.has_line_breaks and column.name not in schema.confirmed_columns:
             raise SchemaError(
                 f"column {column.name!r} holds values with line breaks, as if a quote were not closed: correct the "
-                f"table, drop the column (--drop {column.name}), or confirm it by name (--keep {column.name})."
+                f"table, drop the column (`drop={[column.name]!r}`), or confirm it by name (`keep={[column.name]!r}`)."
             )
 
 
@@ -116,7 +116,7 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
     domains = dict(schema.domains)
     for name, merged in rare.items():
         if name in schema.ranges:
-            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has bins; make its bins wider.")
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has ranges; make them wider.")
         if name in schema.hierarchies:
             raise SchemaError(f"rare values of {name!r} cannot be merged, because it has a hierarchy; leave one out.")
         if merged.label is not None and not pa.types.is_string(kinds[name]):
@@ -130,11 +130,11 @@ def merge_in_schema(schema: Schema, rare: Mapping[str, MergedValues], columns: S
 def _make_published_column(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
     is_sensitive = column.name in schema.sensitive_columns
     if column.missing == rows:
-        raise SchemaError(f"column {column.name!r} holds only missing values; drop it (--drop {column.name}).")
+        raise SchemaError(f"column {column.name!r} holds only missing values; drop it (`drop={[column.name]!r}`).")
     if not _is_whole_microseconds(column.values):
         raise SchemaError(
             f"column {column.name!r} holds times finer than a microsecond, which are no categories; "
-            f"put it into bins (--ranges {column.name}=2024-01-01,2025-01-01), or round its times."
+            f"put it into ranges (`ranges={{{column.name!r}: ['2024-01-01', '2025-01-01']}}`), or round its times."
         )
     if is_sensitive:
         _check_sensitive(column, schema)
@@ -155,13 +155,13 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
     if column.missing and schema.nulls is NullPolicy.ERROR:
         raise SchemaError(
             f"{column.missing} records have no {column.name!r}, and missing values were declared an error; "
-            "treat them as a value (--nulls value) or leave them out (--nulls drop)."
+            "treat them as a value (`nulls='value'`) or leave them out (`nulls='drop'`)."
         )
     is_number = pa.types.is_floating(column.type)
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are no categories; "
-            f"put it into bins (--ranges {column.name}=0,10,20)."
+            f"put it into ranges (`ranges={{{column.name!r}: [0, 10, 20]}}`)."
         )
 
 
@@ -205,17 +205,17 @@ def _check_uniqueness(column: ColumnProfile, rows: int, schema: Schema) -> None:
         named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
-            f"first, or confirm it by name (--keep {named})."
+            f"first, or confirm it by name (`keep={[named]!r}`)."
         )
     if pa.types.is_string(column.type) and has_decimal_commas(column.values):
         raise SchemaError(
-            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: say so (--decimal ,) and "
-            f"coarsen it (--ranges {column.name}=...), or leave it out (--drop {column.name})."
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: say so (`decimal=','`) "
+            f"and coarsen it (`ranges={{{column.name!r}: ...}}`), or leave it out (`drop={[column.name]!r}`)."
         )
     raise SchemaError(
-        f"column {column.name!r} {why}, so it points at persons: leave it out (--person {column.name} if it says whose "
-        f"row it is, else --identifier {column.name}), coarsen it (--ranges {column.name}=...), or confirm it by name "
-        f"(--keep {column.name})."
+        f"column {column.name!r} {why}, so it points at persons: leave it out (`person={column.name!r}` if it says "
+        f"whose row it is, else `identifier={[column.name]!r}`), coarsen it (`ranges={{{column.name!r}: ...}}`), or "
+        f"confirm it by name (`keep={[column.name]!r}`)."
     )
 
 
@@ -223,7 +223,7 @@ def _check_length(column: ColumnProfile) -> None:
     if column.max_length > LONGEST_VALUE:
         raise SchemaError(
             f"column {column.name!r} holds values of more than {LONGEST_VALUE} characters: free text can name people; "
-            f"drop it (--drop {column.name}) or shorten its values."
+            f"drop it (`drop={[column.name]!r}`) or shorten its values."
         )
 
 
@@ -241,7 +241,7 @@ def _make_declared_column(column: ColumnProfile, schema: Schema) -> CodedColumn:
         )
         raise SchemaError(
             f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add "
-            f"{line}, or leave them out (--nulls drop)."
+            f"{line}, or leave them out (`nulls='drop'`)."
         )
     if column.name not in schema.sensitive_columns:
         # Files list the values of a column; nothing else in a release tells the domain of a public one.

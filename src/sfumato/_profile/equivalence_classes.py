@@ -213,11 +213,11 @@ class HashCache:
 
 @dataclass(frozen=True)
 class Uniqueness:
-    """How many records are alone with their public columns, before and after they were put into bins. Private."""
+    """How many records are alone with their public columns, before and after they were put into ranges. Private."""
 
     after_bins: ClassSizeShares
     before_bins: ClassSizeShares | None
-    """None where no public column has bins."""
+    """None where no public column has ranges."""
     unique_without: Mapping[str, float]
     """The share that would be alone if one column were left out, for those that do most."""
     records: int
@@ -234,7 +234,8 @@ class Uniqueness:
         )
         if self.before_bins is not None:
             text += (
-                f" Before columns were put into bins, {format_exact_percent(self.before_bins.unique_share)} were alone."
+                f" Before columns were put into ranges, {format_exact_percent(self.before_bins.unique_share)} were "
+                "alone."
             )
         if after.unique_share and self.unique_without:
             shares = {name: format_exact_percent(share) for name, share in self.unique_without.items()}

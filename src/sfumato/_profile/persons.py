@@ -122,8 +122,8 @@ class PersonGrouping:
             raise SchemaError(
                 f"{repeated:,} of {persons:,} persons have {several} (the same {self.person!r}, up to {largest:,} "
                 "times), and every further row of a person averages the protection away: publish one row of each "
-                "(--one-row first:COL, last:COL or random), or share the bound among up to K rows of each "
-                "(--rows-per-person K, and --surplus drop where some have more)."
+                "(`one_row='first:COL'`, `one_row='last:COL'` or `one_row='random'`), or share the bound among up to "
+                "K rows of each (`rows_per_person=K`, and `surplus='drop'` where some have more)."
             )
 
     def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:
@@ -263,8 +263,8 @@ def check_identifier(column: str, grouping: PersonGrouping, draws: Draws) -> Non
     if repeated > value_count * MANY_REPEATS:
         raise SchemaError(
             f"identifier {column!r} repeats ({repeated:,} of its {value_count:,} values are on several rows, up to "
-            f"{largest:,}), as if persons had several rows: say that it tells whose row it is (--person {column} "
-            f"instead of --identifier), or leave it out as a column that does not (--drop {column})."
+            f"{largest:,}), as if persons had several rows: say that it tells whose row it is (`person={column!r}` "
+            f"instead of `identifier=`), or leave it out as a column that does not (`drop={[column]!r}`)."
         )
 
 
@@ -278,7 +278,7 @@ def _check_ordered(column: str, kind: pa.DataType) -> None:
     ):
         raise SchemaError(
             f"column {column!r} is of type {kind}, so no row is the first or the last by it; write dates as 2024-01-31 "
-            "and numbers as 12.5 (and say what is missing with --missing), or take a random row (--one-row random)."
+            "and numbers as 12.5 (and say what is missing with `missing=`), or take a random row (`one_row='random'`)."
         )
 
 

@@ -19,21 +19,21 @@ from sfumato.errors import SchemaError
 
 
 def assign_bins(column: pa.Array, bins: Ranges, name: str) -> pa.DictionaryArray:
-    """Put each value into its bin; a value outside all bins is refused."""
+    """Put each value into its range; a value outside all ranges is refused."""
     codes, values = encode_batch_values(column)
     places = _find_bins(values, bins, name)
     outside = int(np.append(places < 0, False).take(codes).sum())
     if outside:
         raise SchemaError(
-            f"records have values of {name!r} outside its bins, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} in "
-            "the first batch that has any); widen the bins, so that everybody is in one."
+            f"records have values of {name!r} outside its ranges, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} in "
+            "the first batch that has any); widen the ranges, so that everybody is in one."
         )
     indices = np.append(places, -1).take(codes)
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
 
 
 def _find_bins(values: pa.Array, bins: Ranges, name: str) -> npt.NDArray[np.int64]:
-    """The bin of each distinct value; -1 outside, and for the missing value."""
+    """The range of each distinct value; -1 outside, and for the missing value."""
     numbers, starts, end = _make_comparable(values, bins, name)
     places = np.searchsorted(starts, numbers, side="right") - 1
     is_outside = (numbers > end) | (numbers != numbers)  # noqa: PLR0124 - not a number
@@ -41,7 +41,7 @@ def _find_bins(values: pa.Array, bins: Ranges, name: str) -> npt.NDArray[np.int6
 
 
 def _make_comparable(values: pa.Array, bins: Ranges, name: str) -> tuple[Codes, Codes, Any]:
-    """The values, the starts of the bins and the end of the last, as numbers that compare exactly."""
+    """The values, the starts of the ranges and the end of the last, as numbers that compare exactly."""
     edges: list[Any] = list(bins.parsed_edges)
     kind = values.type
     if isinstance(edges[0], datetime.date) and (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
@@ -49,7 +49,7 @@ def _make_comparable(values: pa.Array, bins: Ranges, name: str) -> tuple[Codes, 
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     elif isinstance(edges[0], datetime.date) or not (pa.types.is_integer(kind) or is_fractional(kind)):
         raise SchemaError(
-            f"the bins of {name!r} do not fit a column of type {kind}: bins are for numbers or dates (2024-01-31)."
+            f"the ranges of {name!r} do not fit a column of type {kind}: ranges are for numbers or dates (2024-01-31)."
         )
     if pa.types.is_floating(kind):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)

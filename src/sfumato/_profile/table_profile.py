@@ -72,7 +72,7 @@ class Profile:
     class_sizes: ClassSizeShares
     """How many records are alone with their public columns."""
     class_sizes_before: ClassSizeShares | None
-    """The same before columns were put into bins, if any were."""
+    """The same before columns were put into ranges, if any were."""
     dropped_rows: int = 0
     """How many rows of the table are not among them."""
     pieces: tuple[PieceCounts, ...] = ()
@@ -81,7 +81,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Counting:
-    """What is counted: all columns; what is sensitive may be made of parts, and some public columns have bins."""
+    """What is counted: all columns; what is sensitive may be made of parts, and some public columns have ranges."""
 
     schema: pa.Schema
     sensitive: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,7 +28,7 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
     if schema.person_column is None:
         unchecked = (
             "nothing says whose row is whose, so it was not checked that each person has one row, and the promise "
-            "holds for each row alone; name the column that tells (--person COL)."
+            "holds for each row alone; name the column that tells (`person=`)."
         )
         warnings.append(Notice("persons-unchecked", unchecked))
     if not schema.is_declared:
@@ -38,7 +36,7 @@ def list_warnings(schema: Schema, dropped_records: int, persons: PersonCheck | N
         undeclared = next(name for name in schema.sensitive_columns if name not in (*schema.domains, *schema.ranges))
         observed = (
             f"the domain of {schema.sensitive_name!r} was taken from the table, so the release tells which {what} "
-            f"occur; declare it to avoid that (--domain {undeclared}=FILE)."
+            f"occur; declare it to avoid that (`domains={{{undeclared!r}: Path('FILE')}}`)."
         )
         warnings.append(Notice("domain-observed", observed, undeclared))
     return warnings
@@ -50,7 +48,7 @@ def _warn_of_chosen_rows(persons: PersonCheck) -> list[Notice]:
         return []
     sentence = (
         f"{persons.dropped_rows:,} rows are left out, because their persons have others. Only the plan file "
-        "(--plan-file) says which: without one, another publication may show other rows of the same persons, and this "
+        "(`plan_file=`) says which: without one, another publication may show other rows of the same persons, and this "
         "one can never be compared with the table."
     )
     return [Notice("rows-chosen", sentence, None, {"left_out": persons.dropped_rows})]
@@ -66,10 +64,10 @@ def warn_of_missing_markers(profile: Profile) -> list[Notice]:
             columns += [column.name] if present_marks else []
     if not marks:
         return []
-    flags = " ".join(f"--missing {shlex.quote(mark)}" for mark in MISSING_MARKERS if mark in marks)
+    present_markers = [mark for mark in MISSING_MARKERS if mark in marks]
     sentence = (
         f"{format_values(columns)} {'has' if len(columns) == 1 else 'have'} a text that usually stands for a missing "
-        f"value, and it is counted as a value; say so if it is none ({flags})."
+        f"value, and it is counted as a value; say so if it is none (`missing={present_markers!r}`)."
     )
     return [Notice("missing-marks", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
@@ -83,7 +81,7 @@ def warn_of_decimal_commas(profile: Profile) -> list[Notice]:
     are = "looks like numbers" if len(columns) == 1 else "look like numbers"
     sentence = (
         f"{format_values(columns)} {are} with a decimal comma, and every number is published as a text; if they are "
-        "numbers, say so (--decimal ,), and then publish them in ranges (--ranges)."
+        "numbers, say so (`decimal=','`), and then publish them in ranges (`ranges=`)."
     )
     return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 

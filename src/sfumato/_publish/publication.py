@@ -95,9 +95,9 @@ class Publication:
 
 KEY_NOT_KEPT = Notice(
     "key-not-kept",
-    "the key of this release is not kept, because no plan file is named. Publishing the table again creates an "
-    "independent second release; together the two reveal more than either guarantees. To repeat this release instead, "
-    "name a file that only you can read (plan_file=).",
+    "The key of this release was not kept. Publishing the table again creates an independent second release; together "
+    "the two reveal more than either guarantees. To repeat a release instead, name a file that only you can read "
+    "(`plan_file='FILE'`).",
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -253,7 +252,7 @@ def list_column_notices(
     if (unique_share := table_survey.uniqueness.after_bins.unique_share) >= NOTABLE_UNIQUE_SHARE:
         sentence = (
             f"{unique_share:.1%} of the records are alone with their public columns, so whoever knows these finds the "
-            "person; put columns into wider ranges (--ranges), or leave some out (--drop)."
+            "person; put columns into wider ranges (`ranges=`), or leave some out (`drop=`)."
         )
         notices.append(Notice("records-alone", sentence, None, {"share": unique_share}))
     if not sample.is_whole:
@@ -274,8 +273,8 @@ def list_column_notices(
         ):
             sentence = (
                 f"public column {predictor.columns[0]!r} is a coarser form of {predictor.protected_column!r}, and "
-                "tells that much of everybody's value for certain; leave it out (--drop "
-                f"{shlex.quote(predictor.columns[0])})."
+                "tells that much of everybody's value for certain; leave it out "
+                f"(`drop={[predictor.columns[0]]!r}`)."
             )
             notices.append(Notice("coarser-column", sentence, predictor.columns[0]))
     if bound is None:

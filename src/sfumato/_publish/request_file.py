@@ -99,8 +99,8 @@ def list_keys() -> dict[str, RequestKey]:
     """Lists every key that a request file may have."""
     flags = (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags()))
     flag_keys = {
-        flag.parameter: RequestKey(
-            flag.parameter, flag.kind if flag.kind in (bool, int, Path) else str, is_joined="," in (flag.metavar or "")
+        flag.name: RequestKey(
+            flag.name, flag.kind if flag.kind in (bool, int, Path) else str, is_joined="," in (flag.metavar or "")
         )
         for flag in flags
     }
@@ -115,8 +115,8 @@ def read_request(path: Path) -> Request:
     command_settings = {TABLE, *(key.parameter for key in COMMAND_KEYS.values())}
     settings = {name: value for name, value in file.settings.items() if name not in command_settings}
     for flag in (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags())):
-        if flag.parameter in settings:
-            settings[flag.parameter] = convert_setting(flag, settings[flag.parameter])
+        if flag.name in settings:
+            settings[flag.name] = convert_setting(flag, settings[flag.name])
     return make_request(file.table, settings)
 
 

@@ -22,8 +22,8 @@ from sfumato.errors import SchemaError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-RANGES_FORM, DOMAIN_FORM = "--ranges COL=0,20,40", "--domain COL=FILE"
-HIERARCHY_FORM, PUBLISH_AT_FORM = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
+RANGES_FORM, DOMAIN_FORM = "`ranges={'COL': [0, 20, 40]}`", "`domains={'COL': Path('FILE')}`"
+HIERARCHY_FORM, PUBLISH_AT_FORM = "`hierarchies={'COL': Path('FILE')}`", "`publish_at={'COL': 'LEVEL'}`"
 """How settings of columns are written."""
 
 DEFAULTS: Mapping[str, Any] = {
@@ -56,9 +56,9 @@ def convert_setting(flag: Flag, value: Any) -> Any:
     """Converts what a file says to the type of the setting, and refuses what it does not take."""
     choices = flag.choices or (tuple(flag.kind) if isinstance(flag.kind, EnumMeta) else ())
     if choices and value not in choices:
-        raise SpecError(f"{flag.parameter!r} is {value!r}, and must be one of {', '.join(choices)}.")
+        raise SpecError(f"{flag.name!r} is {value!r}, and must be one of {', '.join(choices)}.")
     if flag.minimum is not None and value < flag.minimum:
-        raise SpecError(f"{flag.parameter!r} is {value}, and must be at least {flag.minimum}.")
+        raise SpecError(f"{flag.name!r} is {value}, and must be at least {flag.minimum}.")
     return flag.kind(value) if choices or flag.kind is Path else value
 
 
@@ -68,7 +68,7 @@ def make_request(table: Any, settings: Mapping[str, Any], options: Mapping[str, 
     Options of mechanisms come from the settings unless they are handed over.
     """
     flags = (*list_bound_flags(), *(flag for _, _, flag in list_mechanism_flags()))
-    settings = {**dict.fromkeys(flag.parameter for flag in flags), **DEFAULTS, **settings}
+    settings = {**dict.fromkeys(flag.name for flag in flags), **DEFAULTS, **settings}
     spec = make_requirement(settings)
     return Request(
         table,
@@ -94,11 +94,15 @@ def make_schema(settings: Mapping[str, Any]) -> Schema:
     """Builds the roles, domains and ranges of the columns."""
     sensitive, compound, person = settings["sensitive"], settings["compound"], settings["person"]
     if not sensitive and compound is None:
-        raise SchemaError("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
+        raise SchemaError(
+            "name the column to protect with `sensitive='COL'`, or several as one with `compound=['A', 'B']`."
+        )
     if sensitive and compound is not None:
-        raise SchemaError("--sensitive and --compound were both given; name all the columns to protect in --compound.")
+        raise SchemaError(
+            "`sensitive=` and `compound=` were both given; name all the columns to protect in `compound=`."
+        )
     if len(person) > 1:  # the last one would win, and the other column would go out as it is
-        raise SchemaError(f"--person was given {len(person)} times; name one column.")
+        raise SchemaError(f"`person=` was given {len(person)} times; name one column.")
     domains = {name: read_domain(Path(file)) for name, file in parse_assignments(settings["domain"], DOMAIN_FORM)}
     ranges = {
         name: Ranges.parse(edges) for name, edges in parse_assignments(settings["ranges"], RANGES_FORM, at_last=True)
@@ -130,9 +134,9 @@ def make_options(settings: Mapping[str, Any], spec: PrivacySpec) -> dict[str, An
     owners_by_parameter: dict[str, list[tuple[AnyMechanism, str]]] = {}
     values: dict[str, Any] = {}
     for mechanism, name, flag in list_mechanism_flags():
-        if settings[flag.parameter] is not None:
-            owners_by_parameter.setdefault(flag.parameter, []).append((mechanism, name))
-            values[flag.parameter] = flag.read(settings[flag.parameter])
+        if settings[flag.name] is not None:
+            owners_by_parameter.setdefault(flag.name, []).append((mechanism, name))
+            values[flag.name] = flag.read(settings[flag.name])
     options_by_mechanism: dict[str, dict[str, Any]] = {}
     for parameter, owners in owners_by_parameter.items():
         meeting = [(mechanism, name) for mechanism, name in owners if isinstance(spec, mechanism.accepted_requests)]

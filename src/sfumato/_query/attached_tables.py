@@ -41,11 +41,11 @@ def read_attached_table(name: str, table: AnyTable) -> pa.Table:
 
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
-    """Read `name=file`, as the command line gives it."""
+    """Read name=file, as the command line gives it."""
     paths: dict[str, Path] = {}
     for text in texts:
         name, mark, path = text.partition("=")
         if not mark or not path or name in paths:
-            raise QueryError(f"--attach {text!r} is not of the form name=file, each name once.")
+            raise QueryError(f"{text!r} attaches no table; write `attach=` as name=file, each name once.")
         paths[name] = Path(path)
     return paths

@@ -71,9 +71,9 @@ def export(
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
     check_outside(target, "the file")
     if os.path.lexists(target) and (not force or not target.is_file()):
-        raise TargetError(f"{str(target)!r} exists; choose another name, or replace a file with --force.")
+        raise TargetError(f"{str(target)!r} exists; choose another name, or replace a file with `force=True`.")
     if not values:
-        raise QueryError("name the values to count, such as --values HIV,COPD.")
+        raise QueryError("name the values to count, such as `values=['HIV', 'COPD']`.")
     chosen_values = list(dict.fromkeys(find_value(release, value) for value in values))
     weights_by_value = {
         value: compute_record_weights(release.manifest, release.folder, value, method) for value in chosen_values

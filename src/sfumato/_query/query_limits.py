@@ -22,7 +22,7 @@ class Limits:
     def timeout_error(self) -> QueryError:
         """What is said when time is over, wherever that is found out."""
         return QueryError(
-            f"the question takes longer than {self.seconds:g} seconds; allow it more (--timeout), or ask for fewer "
+            f"the question takes longer than {self.seconds:g} seconds; allow it more (`timeout=`), or ask for fewer "
             "groups."
         )
 

@@ -131,7 +131,7 @@ class CsvSource:
                             f"{len(self.schema)}; correct that line (a field with the separator in it needs quotes)."
                         )
         except UnicodeError:
-            return f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding latin-1, for example)."
+            return f"{path.name!r} is not {self.encoding} text; say its encoding, such as `encoding='latin-1'`."
         except csv.Error:
             pass
         except pa.ArrowException as error:
@@ -176,7 +176,7 @@ def _read_header(path: File, encoding: str) -> tuple[list[str], str]:
         raise SourceError(f"the first line of {path.name!r} does not name columns that can be read.") from error
     except UnicodeError as error:
         raise SourceError(
-            f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
+            f"{path.name!r} is not {encoding} text; say its encoding, such as `encoding='latin-1'`."
         ) from error
     except (OSError, pa.ArrowException) as error:
         raise make_unreadable_error(path, error) from error

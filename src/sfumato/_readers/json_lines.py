@@ -53,7 +53,7 @@ class JsonLines:
             if kind.is_mixed and not kind.is_text:
                 raise SourceError(
                     f"{name!r} holds values of several types, such as texts and numbers; read it as text "
-                    f"(--text {name}), or say which text stands for a missing value (--missing)."
+                    f"(`text={[name]!r}`), or say which text stands for a missing value (`missing=`)."
                 )
         if not columns:
             raise SchemaError("the table is empty: there is nothing to publish.")
@@ -101,7 +101,7 @@ class JsonLines:
                             raise ValueError
                         yield len(line), row
         except UnicodeError:
-            raise SourceError(f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding).") from None
+            raise SourceError(f"{path.name!r} is not {self.encoding} text; say its encoding (`encoding=`).") from None
         except (ValueError, RecursionError):  # whose words may repeat the line
             raise SourceError(
                 f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object a line, such as "

@@ -61,8 +61,8 @@ def get_session(master: str | None = None) -> Any:
         raise explain_missing_package(error) from error
     except Exception as error:  # as many kinds as there are versions of Spark
         raise EngineError(
-            f"there is no session of Spark ({type(error).__name__}); say where it is (--spark-master sc://host:15002, "
-            "or the environment's SPARK_REMOTE), or run it here with Java (--spark-master local[2])."
+            f"there is no session of Spark ({type(error).__name__}); say where it is (`master='sc://host:15002'`, or "
+            "the environment's SPARK_REMOTE), or run it here with Java (`master='local[2]'`)."
         ) from error
 
 

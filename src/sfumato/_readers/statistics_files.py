@@ -179,8 +179,8 @@ def _make_failure_error(file: File, package: StatisticsPackage, code: int) -> So
         )
     if code == worker.OTHER_ENCODING:
         return SourceError(
-            f"the texts of {file.name!r} are in another encoding than the file says; name it (--encoding cp1252, for "
-            "example)."
+            f"the texts of {file.name!r} are in another encoding than the file says; name it, such as "
+            "`encoding='cp1252'`."
         )
     if code == worker.NOT_READABLE:
         return SourceError(f"{file.name!r} cannot be read; check that it is there, and that you may read it.")

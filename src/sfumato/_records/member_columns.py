@@ -44,7 +44,7 @@ class MemberColumnEncoding(SetEncoding):
         """Each value takes a column."""
         if self.size > MOST_COLUMNS:
             raise SpecError(
-                f"sets of {self.size:,} values would take as many columns; write them as bits (--subset-form bits)."
+                f"sets of {self.size:,} values would take as many columns; write them as bits (`form='bits'`)."
             )
 
     def make_columns(
@@ -57,7 +57,7 @@ class MemberColumnEncoding(SetEncoding):
         if name_clashes := [other_names[name.lower()] for name in names if name.lower() in other_names]:
             raise SpecError(
                 f"the column {name_clashes[0]!r} has the name that a column of the sets would have; rename it, leave "
-                "it out (--drop), or write the sets as bits (--subset-form bits)."
+                "it out (`drop=`), or write the sets as bits (`form='bits'`)."
             )
         members = [MemberColumn(sensitive, place, name) for place, name in enumerate(names)]
         published_columns: list[PublishedColumn] = []

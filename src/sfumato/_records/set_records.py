@@ -50,7 +50,7 @@ class SetEncoding(RecordEncoding):
     def check(self, sensitive: SensitiveColumns) -> None:
         """A list can hold the values of one column only."""
         if self.is_list and len(sensitive.parts) > 1:
-            raise SpecError("sets of a compound are written as bits; leave --subset-form list out.")
+            raise SpecError("sets of a compound are written as bits; leave `form='list'` out.")
 
     def make_columns(
         self, columns: Sequence[TableColumn], sensitive: SensitiveColumns, cell: str

@@ -1,7 +1,7 @@
 """The public description of a release: datapackage.json, as it is written; `manifest_reader` reads it.
 
 A release is a Data Package. What sfumato adds stands under the key `sfumato`: the format, the mechanism, its design,
-the bins and the treatment of missing values. What of it may follow counts of the original table is for each mechanism
+the ranges and the treatment of missing values. What of it may follow counts of the original table is for each mechanism
 to say.
 """
 

@@ -46,7 +46,7 @@ def check_target(target: Path, *, force: bool) -> None:
         _check_ending(target)
         return
     if not force:
-        raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with --force.")
+        raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with `force=True`.")
     if not _is_replaceable(target):
         raise _make_replace_error(target)
 

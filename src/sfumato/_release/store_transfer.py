@@ -35,7 +35,7 @@ def check_address(target: Address, *, force: bool) -> None:
         raise TargetError(f"'{target}' is no address for a release; name a folder in a bucket, without .zip.")
     names = _list_names(target)
     if MANIFEST in names and not force:
-        raise TargetError(f"'{target}' exists; choose another address, or replace it with --force.")
+        raise TargetError(f"'{target}' exists; choose another address, or replace it with `force=True`.")
     for name in names:
         folder, _, rest = name.partition("/")
         file_name = rest if VERSION.fullmatch(folder) else name

@@ -60,7 +60,7 @@ LIMITS = (
 )
 UNCHECKED = (
     "The original table was not looked at: whether public columns are as they were there, and how often each value "
-    "occurs, its holder checks with verify --original.",
+    "occurs, its holder checks by verifying the release against it.",
     "Digests find accidents, not malice: who made the release is for a signature to say.",
 )
 

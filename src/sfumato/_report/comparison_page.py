@@ -39,7 +39,7 @@ from sfumato._report.html_page import (
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
     "This page shows what can be learned about the people of the table under each mechanism. Nothing was published: "
-    "what records would show was drawn with keys that are thrown away. All numbers are in the output of compare --json."
+    "what records would show was drawn with keys that are thrown away. All numbers are in the JSON output of compare."
 )
 NOT_COVERED = (
     "A gain is that of one attacker, who knows what is said and nothing else; somebody who knows more may gain more.",

@@ -198,7 +198,7 @@ def render_table(  # noqa: PLR0913 - everything but its content has a default
     )
     lines = [element("tr", *_render_cells(row, numbers)) for row in table_rows[:max_rows]]
     if omitted_count > 0:
-        rest = element("td", f"{omitted_count:,} more; all are in the output of --json", colspan=str(len(headings)))
+        rest = element("td", f"{omitted_count:,} more; all are in the JSON output", colspan=str(len(headings)))
         lines.append(element("tr", rest, class_="more"))
     parts = [element("caption", render_text(caption)), element("thead", head), element("tbody", *lines)]
     body = element("table", *parts, class_="data")
@@ -381,7 +381,7 @@ def check_place(target: Path, *, force: bool) -> None:
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
     check_outside(target, "the page")
     if target.is_dir() or (os.path.lexists(target) and not force):
-        advice = "choose another name" if target.is_dir() else "choose another name, or replace it with --force"
+        advice = "choose another name" if target.is_dir() else "choose another name, or replace it with `force=True`"
         raise TargetError(f"{str(target)!r} exists; {advice}.")
 
 

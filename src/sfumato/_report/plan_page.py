@@ -45,7 +45,7 @@ from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
     "This page shows counts of the table and what can be learned about its people. Nothing of it is in a release. "
-    "Errors are predicted before anything is drawn. All numbers are in the output of plan --json."
+    "Errors are predicted before anything is drawn. All numbers are in the JSON output of plan."
 )
 REFUSED_CODE = "would-be-refused"
 """The code of the notice that a publication would stop."""
@@ -170,7 +170,7 @@ def _render_exposure(outlook: PublicationPlan, spec: PrivacySpec) -> str:
     if outlook.uniqueness is not None:
         curves = [ClassSizeCurve.of("as published", outlook.uniqueness.after_bins)]
         if outlook.uniqueness.before_bins is not None:
-            curves.append(ClassSizeCurve.of("before bins", outlook.uniqueness.before_bins))
+            curves.append(ClassSizeCurve.of("before ranges", outlook.uniqueness.before_bins))
         parts += [render_figure(partial(draw_uniqueness, curves)), render_paragraph(outlook.uniqueness.sentence)]
     return "".join(parts)
 

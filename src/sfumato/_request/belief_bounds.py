@@ -74,7 +74,7 @@ class PrivacySpec(ABC):
         if rows == 1:
             return self
         raise SpecError(
-            f"{SEVERAL_ROWS_REASON} Ask for one bound (--prior and --posterior), or publish one row (--one-row)."
+            f"{SEVERAL_ROWS_REASON} Ask for one bound (`spec=BreachBound(...)`), or publish one row (`one_row=`)."
         )
 
     def resolve(self, histogram: Histogram) -> PrivacySpec:
@@ -103,7 +103,7 @@ class PrivacySpec(ABC):
         """
         raise InfeasibleError(
             "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one "
-            "column, or choose --mechanism uniform or subset, which cover every statement."
+            "column, or choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
         )
 
 
@@ -126,11 +126,11 @@ class BreachBound(PrivacySpec):
     """
 
     FLAGS: ClassVar = (
-        Flag("--prior", "Beliefs up to this are protected: 1/10, 0.02, 2%.", metavar="R"),
-        Flag("--posterior", "No such belief rises above this: 1/3, 0.5, 50%.", metavar="R"),
+        Flag("prior", "Beliefs up to this are protected: 1/10, 0.02, 2%.", metavar="R"),
+        Flag("posterior", "No such belief rises above this: 1/3, 0.5, 50%.", metavar="R"),
     )
-    FLAGS_TEXT: ClassVar = "--prior with --posterior"
-    REQUIREMENT_TEXT: ClassVar = "one bound (--prior and --posterior)"
+    FLAGS_TEXT: ClassVar = "`prior=` with `posterior=`"
+    REQUIREMENT_TEXT: ClassVar = "one bound (`spec=BreachBound(...)`)"
 
     prior: Fraction
     posterior: Fraction
@@ -160,14 +160,14 @@ class BreachBound(PrivacySpec):
         if self.amplification == 1:
             raise SpecError(
                 f"shared out among {rows} rows a person, the bound leaves nothing that a row may tell; allow fewer "
-                "rows (--rows-per-person), publish one row a person (--one-row), or raise the posterior."
+                "rows (`rows_per_person=`), publish one row a person (`one_row=`), or raise the posterior."
             )
 
     @classmethod
     def from_flags(cls, arguments: OptionValues) -> Self:
         """Both ends of the bound; what is lacking is named."""
-        if lacking := " and ".join(flag.name for flag in cls.FLAGS if flag.parameter not in arguments):
-            raise SpecError(f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3.")
+        if lacking := " and ".join(f"`{flag.name}=`" for flag in cls.FLAGS if flag.name not in arguments):
+            raise SpecError(f"say what to protect: give {lacking}, for example `prior='1/10'` `posterior='1/3'`.")
         return cls(**arguments)
 
     @classmethod
@@ -245,11 +245,9 @@ class BreachBoundPerValue(PrivacySpec):
     Notation: rho1i = prior, rho2i = posterior and gamma_i = amplification of the bound of value i.
     """
 
-    FLAGS: ClassVar = (
-        Flag("--bounds", "A bound for each value instead: a CSV of value,prior,posterior.", Path, "CSV"),
-    )
-    FLAGS_TEXT: ClassVar = "--bounds"
-    REQUIREMENT_TEXT: ClassVar = "a bound for each value (--bounds or --tolerance)"
+    FLAGS: ClassVar = (Flag("bounds", "A bound for each value instead: a CSV of value,prior,posterior.", Path, "CSV"),)
+    FLAGS_TEXT: ClassVar = "`bounds=`"
+    REQUIREMENT_TEXT: ClassVar = "a bound for each value (`spec=BreachBoundPerValue(...)` or `spec=Tolerance(...)`)"
 
     bounds: Mapping[Value, BreachBound]
     tolerance: Fraction | None = None
@@ -351,8 +349,9 @@ class BreachBoundPerValue(PrivacySpec):
     def find_part_limit(self, share: Fraction) -> Fraction | None:
         """Bounds for combinations are none for the parts."""
         raise InfeasibleError(
-            "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
-            "bound with --mechanism uniform or subset, which cover every statement."
+            "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
+            "(`spec=Tolerance(...)`), or for one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover "
+            "every statement."
         )
 
     def list_limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
@@ -372,9 +371,9 @@ class Tolerance(PrivacySpec):
     """
 
     FLAGS: ClassVar = (
-        Flag("--tolerance", "Bounds from shares: belief in a value may rise to R times its share.", metavar="R"),
+        Flag("tolerance", "Bounds from shares: belief in a value may rise to R times its share.", metavar="R"),
     )
-    FLAGS_TEXT: ClassVar = "--tolerance"
+    FLAGS_TEXT: ClassVar = "`tolerance=`"
     REQUIREMENT_TEXT: ClassVar = BreachBoundPerValue.REQUIREMENT_TEXT
     RESOLVED_KIND: ClassVar = BreachBoundPerValue
 

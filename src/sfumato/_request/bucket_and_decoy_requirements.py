@@ -31,10 +31,10 @@ class ShareCap(PrivacySpec):
     """
 
     FLAGS: ClassVar = (
-        Flag("--caps", "Caps on shares in buckets: a CSV of value,cap; for others --cap-factor.", Path, "CSV"),
+        Flag("caps", "Caps on shares in buckets: a CSV of value,cap; for others `cap_factor=`.", Path, "CSV"),
     )
-    FLAGS_TEXT: ClassVar = "--caps"
-    REQUIREMENT_TEXT: ClassVar = "caps (--caps, or --cap-factor and --cap-offset)"
+    FLAGS_TEXT: ClassVar = "`caps=`"
+    REQUIREMENT_TEXT: ClassVar = "caps (`spec=ShareCap(...)`, or `spec=LinearCap(...)`)"
 
     caps: Mapping[Value, Fraction]
 
@@ -106,11 +106,11 @@ class LinearCap(PrivacySpec):
     """
 
     FLAGS: ClassVar = (
-        Flag("--cap-factor", "Caps from shares: R times the share, plus --cap-offset, at most 1.", metavar="R"),
-        Flag("--cap-offset", "See --cap-factor; 0 if not given.", metavar="R"),
+        Flag("cap_factor", "Caps from shares: R times the share, plus `cap_offset=`, at most 1.", metavar="R"),
+        Flag("cap_offset", "See `cap_factor=`; 0 if not given.", metavar="R"),
     )
     COMPANION_FLAGS: ClassVar = ShareCap.FLAGS
-    FLAGS_TEXT: ClassVar = "--cap-factor and --cap-offset"
+    FLAGS_TEXT: ClassVar = "`cap_factor=` and `cap_offset=`"
     REQUIREMENT_TEXT: ClassVar = ShareCap.REQUIREMENT_TEXT
     RESOLVED_KIND: ClassVar = ShareCap
 
@@ -161,9 +161,9 @@ class LinearCap(PrivacySpec):
 class Diversity(PrivacySpec):
     """Every bucket holds at least `ell` different values, each at most once."""
 
-    FLAGS: ClassVar = (Flag("--diversity", "Buckets of at least N records, all of different values.", int, "N"),)
-    FLAGS_TEXT: ClassVar = "--diversity"
-    REQUIREMENT_TEXT: ClassVar = "a diversity (--diversity)"
+    FLAGS: ClassVar = (Flag("diversity", "Buckets of at least N records, all of different values.", int, "N"),)
+    FLAGS_TEXT: ClassVar = "`diversity=`"
+    REQUIREMENT_TEXT: ClassVar = "a diversity (`spec=Diversity(...)`)"
 
     ell: int
 
@@ -208,9 +208,9 @@ class Diversity(PrivacySpec):
 class DecoyGroups(PrivacySpec):
     """Every record publishes a value drawn from a group of at least `group_size` records with different values."""
 
-    FLAGS: ClassVar = (Flag("--group-size", "Publish a value drawn from N records' different values.", int, "N"),)
-    FLAGS_TEXT: ClassVar = "--group-size"
-    REQUIREMENT_TEXT: ClassVar = "a group size (--group-size)"
+    FLAGS: ClassVar = (Flag("group_size", "Publish a value drawn from N records' different values.", int, "N"),)
+    FLAGS_TEXT: ClassVar = "`group_size=`"
+    REQUIREMENT_TEXT: ClassVar = "a group size (`spec=DecoyGroups(...)`)"
     IS_COLUMNWISE: ClassVar = True
 
     group_size: int
@@ -250,7 +250,7 @@ class DecoyGroups(PrivacySpec):
         """Decoys of combinations are none of the parts."""
         raise InfeasibleError(
             "decoys of combinations say nothing about the columns they are made of; name each of the columns with "
-            "--sensitive instead, and each is protected for itself."
+            "`sensitive=` instead, and each is protected for itself."
         )
 
 

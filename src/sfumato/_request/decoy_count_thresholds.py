@@ -33,14 +33,14 @@ class CountThresholds(PrivacySpec):
     """
 
     FLAGS: ClassVar = (
-        Flag("--off-by", "Groups from thresholds: a count is off if it errs by more than R of it.", metavar="R"),
-        Flag("--small-count", "See --off-by: counts up to N shall be off with at least --small-chance.", int, "N"),
-        Flag("--small-chance", "See --small-count.", metavar="R"),
-        Flag("--large-count", "See --off-by: counts from N on shall be off with at most --large-chance.", int, "N"),
-        Flag("--large-chance", "See --large-count.", metavar="R"),
+        Flag("off_by", "Groups from thresholds: a count is off if it errs by more than R of it.", metavar="R"),
+        Flag("small_count", "See `off_by=`: counts up to N shall be off with at least `small_chance=`.", int, "N"),
+        Flag("small_chance", "See `small_count=`.", metavar="R"),
+        Flag("large_count", "See `off_by=`: counts from N on shall be off with at most `large_chance=`.", int, "N"),
+        Flag("large_chance", "See `large_count=`.", metavar="R"),
     )
-    FLAGS_TEXT: ClassVar = "--off-by with --small-count and --small-chance, and --large-count with --large-chance"
-    REQUIREMENT_TEXT: ClassVar = "a group size (--group-size, or thresholds with --off-by)"
+    FLAGS_TEXT: ClassVar = "`off_by=` with `small_count=` and `small_chance=`, and `large_count=` with `large_chance=`"
+    REQUIREMENT_TEXT: ClassVar = "a group size (`spec=DecoyGroups(...)`, or thresholds with `off_by=`)"
     RESOLVED_KIND: ClassVar = DecoyGroups
 
     relative_error: Fraction
@@ -73,7 +73,7 @@ class CountThresholds(PrivacySpec):
         if not 1 <= small_count <= LARGEST_SMALL:
             raise SpecError(f"the small count is {small_count}, and must be from 1 to {LARGEST_SMALL}.")
         if (large_count is None) != (large_chance is None):
-            raise SpecError("large counts need both --large-count and --large-chance; give the other one too.")
+            raise SpecError("large counts need both `large_count=` and `large_chance=`; give the other one too.")
         if large_count is not None and large_count <= small_count:
             raise SpecError(f"the large count {large_count} must be above the small one, {small_count}.")
 
@@ -81,9 +81,10 @@ class CountThresholds(PrivacySpec):
     def from_flags(cls, arguments: OptionValues) -> Self:
         """All thresholds; what is lacking is named."""
         needed = cls.FLAGS[:3]
-        if lacking := " and ".join(flag.name for flag in needed if flag.parameter not in arguments):
+        if lacking := " and ".join(f"`{flag.name}=`" for flag in needed if flag.name not in arguments):
             raise SpecError(
-                f"groups from thresholds need {lacking} too, as in --off-by 3/10 --small-count 5 --small-chance 2/5."
+                f"groups from thresholds need {lacking} too, as in `off_by='3/10'` `small_count=5` "
+                "`small_chance='2/5'`."
             )
         small, large = (
             (arguments["small_count"], arguments["small_chance"]),
@@ -133,7 +134,7 @@ class CountThresholds(PrivacySpec):
             raise InfeasibleError(
                 f"counts of up to {self.small_count} are off by more than {self.relative_error} with a chance of at "
                 f"most {largest_chance:.3f} in groups of up to {LARGEST_GROUP}; ask for a smaller chance or "
-                "--small-count."
+                "`small_count=`."
             )
         if self.large_count is None or self.large_chance is None:
             return smallest_size
@@ -141,8 +142,8 @@ class CountThresholds(PrivacySpec):
         if accurate_count > self.large_count:
             raise InfeasibleError(
                 f"small counts need groups of {smallest_size}, and with these only counts of {accurate_count:,} and "
-                f"more are off with a chance of at most {self.large_chance}; ask for a larger --large-count, or less "
-                "of small ones."
+                f"more are off with a chance of at most {self.large_chance}; ask for a larger `large_count=`, or "
+                "less of small ones."
             )
         return smallest_size
 

@@ -73,7 +73,7 @@ class PersonRows:
             )
         if self.one_row is not None and (self.max_rows > 1 or self.surplus is Surplus.DROP):
             raise SchemaError(
-                "--one-row leaves one row of each person, so there is nothing for --rows-per-person or --surplus to "
+                "`one_row=` leaves one row of each person, so there is nothing for `rows_per_person=` or `surplus=` to "
                 "decide; give one or the other."
             )
 

@@ -27,9 +27,7 @@ def make_requirement(arguments: OptionValues) -> PrivacySpec:
     """The request that was made on the command line, by the parameters that were given."""
 
     def select_arguments(flags: Sequence[Flag]) -> OptionValues:
-        return {
-            flag.parameter: arguments[flag.parameter] for flag in flags if arguments.get(flag.parameter) is not None
-        }
+        return {flag.name: arguments[flag.name] for flag in flags if arguments.get(flag.name) is not None}
 
     kinds = [kind for kind in REQUIREMENT_KINDS if select_arguments(kind.FLAGS)]
     companion_flags = [flag for kind in kinds for flag in kind.COMPANION_FLAGS]

@@ -1,4 +1,4 @@
-"""What each column is for: roles, domains, bins and missing values."""
+"""What each column is for: roles, domains, ranges and missing values."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Ranges:
 
     def __post_init__(self) -> None:
         if len(self.edges) in (0, 1):
-            raise SchemaError("bins need at least two edges, such as 0,20,40,60.")
+            raise SchemaError("ranges need at least two edges, such as 0,20,40,60.")
         parsed = self.parsed_edges
         dates = [edge for edge in parsed if isinstance(edge, datetime.date)]
         if len(dates) not in (0, len(parsed)):
-            raise SchemaError("the edges of bins are all numbers or all dates.")
+            raise SchemaError("the edges of ranges are all numbers or all dates.")
         if len({isinstance(edge, datetime.datetime) and edge.tzinfo is not None for edge in dates}) > 1:
-            raise SchemaError("either all edges of bins have an offset from UTC, or none has.")
+            raise SchemaError("either all edges of ranges have an offset from UTC, or none has.")
         if any(low >= high for low, high in itertools.pairwise(parsed)):  # type: ignore[operator]
             raise SchemaError(f"the edges {', '.join(self.edges)} must rise from left to right.")
 
@@ -76,7 +76,7 @@ class Ranges:
 
     @classmethod
     def of(cls, edges: Ranges | str | Sequence[Edge]) -> Ranges:
-        """Take bins as they are, as text, or as a list of edges."""
+        """Take ranges as they are, as text, or as a list of edges."""
         if isinstance(edges, Ranges):
             return edges
         return cls.parse(edges) if isinstance(edges, str) else cls(tuple(str(edge) for edge in edges))
@@ -93,7 +93,7 @@ class Ranges:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The published names of the bins, in rising order."""
+        """The published names of the ranges, in rising order."""
         pairs = list(itertools.pairwise(self.edges))
         return tuple(f"[{low},{high}{']' if (low, high) == pairs[-1] else ')'}" for low, high in pairs)
 
@@ -150,7 +150,7 @@ class Schema:
         if lacking := next((name for name in self.publish_at if name not in self.hierarchies), None):
             raise SchemaError(
                 f"column {lacking!r} cannot be published at a level, because it has no hierarchy; give it one "
-                f"(--hierarchy {lacking}=FILE)."
+                f"(`hierarchies={{{lacking!r}: Path('FILE')}}`)."
             )
         levels = [(name, self.hierarchies[name], level) for name, level in self.publish_at.items()]
         level_names = {
@@ -161,24 +161,24 @@ class Schema:
         object.__setattr__(self, "publish_at", level_names)  # the finest level is that of the values: nothing to do
         if self.person_column is None and not self.person_rows.is_default:
             raise SchemaError(
-                "rows of a person are counted and chosen only if a column says whose they are; name it (--person COL)."
+                "rows of a person are counted and chosen only if a column says whose they are; name it (`person=`)."
             )
         row_choice = self.person_rows.one_row
         if row_choice is not None and row_choice.column == self.person_column:
             raise SchemaError(
                 f"all rows of a person have the same {row_choice.column!r}, so none is the first by it; choose by "
-                "another column, or at random (--one-row random)."
+                "another column, or at random (`one_row='random'`)."
             )
         if row_choice is not None and self.get_role(row_choice.column or "") is Role.SENSITIVE:
             raise SchemaError(
                 f"which row of a person is published must not follow the sensitive column {row_choice.column!r}, "
-                "because that would tell something about it; choose by another column, or at random (--one-row "
-                "random)."
+                "because that would tell something about it; choose by another column, or at random "
+                "(`one_row='random'`)."
             )
         if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
             raise SchemaError("a compound is made of at least two different columns, such as disease,drug.")
         if both := sorted(set(self.domains) & set(self.ranges)):
-            raise SchemaError(f"column {both[0]!r} has both a domain and bins; its bins are its domain, so give one.")
+            raise SchemaError(f"column {both[0]!r} has both a domain and ranges, which are its domain; give one.")
 
     @classmethod
     def of(  # noqa: PLR0913 - each argument is a role or a rule that users name one by one
@@ -316,7 +316,7 @@ class Schema:
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
         published = self.select_published(columns)
         if "" in published:
-            raise SchemaError("a column of the table has no name; give it one, or leave it out (--drop '').")
+            raise SchemaError("a column of the table has no name; give it one, or leave it out (`drop=['']`).")
         if truncated_name := next((name for name in published if "\0" in name), None):
             raise SchemaError(
                 f"the name of column {truncated_name!r} holds a zero, at which readers end it; rename or drop it."

@@ -58,9 +58,9 @@ def verify(
     the hierarchy tells which is whose; one that is not that of the release is refused.
     """
     if plan_file is not None and original is None:
-        raise SpecError("a plan file tells which rows of a table were published; name the table too (--original).")
+        raise SpecError("a plan file tells which rows of a table were published; name the table too (`original=`).")
     if hierarchies and original is None:
-        raise SpecError("a hierarchy tells which values of a table were published; name the table too (--original).")
+        raise SpecError("a hierarchy tells which values of a table were published; name the table too (`original=`).")
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     file_verification = verify_folder(folder)
@@ -122,7 +122,7 @@ def _select_published_rows(
     if plan is None:
         raise SpecError(
             "which rows of each person were published is decided by the key of the release; give its plan file "
-            "(--plan-file), so that the same rows are compared."
+            "(`plan_file=`), so that the same rows are compared."
         )
     if plan.person_settings is None:
         return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
@@ -149,12 +149,14 @@ def match_hierarchy_groups(view: ManifestView, hierarchies: Mapping[str, Hierarc
     if missing_column := next((name for name in levels if name not in hierarchies), None):
         raise SpecError(
             f"the release has groups in the place of {missing_column!r}; give the hierarchy that tells which is whose "
-            f"(--hierarchy {missing_column}=FILE)."
+            f"(`hierarchies={{{missing_column!r}: Path('FILE')}}`)."
         )
     groups_by_column = {}
     for name, hierarchy_source in hierarchies.items():
         if name not in levels and name not in published:
-            raise SpecError(f"the release has no hierarchy of {name!r}; leave --hierarchy {name}=FILE out.")
+            raise SpecError(
+                f"the release has no hierarchy of {name!r}; leave `hierarchies={{{name!r}: Path('FILE')}}` out."
+            )
         hierarchy = (
             hierarchy_source if isinstance(hierarchy_source, Hierarchy) else Hierarchy.read(hierarchy_source)
         ).canonical_hierarchy

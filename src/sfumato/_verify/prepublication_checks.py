@@ -88,7 +88,8 @@ def check_parts(chosen: ChosenMechanism, spec: PrivacySpec, names: Sequence[str]
                 sentence = (
                     f"of column {name!r} alone could come to be believed with {worst[part]} (about "
                     f"{float(worst[part]):.3f}), above {allowed}: this mechanism protects combinations, not the "
-                    "columns they are made of; choose --mechanism uniform or subset, which cover every statement."
+                    "columns they are made of; choose `mechanism='uniform'` or `mechanism='subset'`, which cover every "
+                    "statement."
                 )
                 raise InfeasibleError(f"one value {sentence}", sentence_with_values=f"{display(part)!r} {sentence}")
 

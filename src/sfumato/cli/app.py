@@ -255,12 +255,12 @@ def publish(
     if not print_options.is_silent:
         render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        if not key_notice.has_kept_key(publication):
-            render.show_text(out, key_notice.KEY_NOT_KEPT)
+        if (notice := key_notice.find_key_notice(publication)) is not None:
+            render.show_text(out, str(notice))
         out.print(f"written to {render.escape_for_terminal(str(release.path))}", soft_wrap=True, highlight=False)
     page_report = page_options.save(release, print_options, force=release_options.force)
     if print_options.as_json:
-        publication_report = render.publication_json(key_notice.reword_all(publication))
+        publication_report = render.publication_json(publication)
         print_json({"path": str(release.path), **page_report, **publication_report})
 
 

@@ -22,7 +22,7 @@ from sfumato.cli.options import (
     PrintOptions,
     ReleasePath,
 )
-from sfumato.cli.output import CHECK_FAILED, err, out, print_json
+from sfumato.cli.output import CHECK_FAILED, err, out, print_error, print_json
 from sfumato.errors import TargetError
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ def audit(
 def _report_failed_check(dossier: Dossier) -> NoReturn:
     """The release does not keep what it promises."""
     failed = dossier.failed_checks[0]
-    message = f"error: the release does not pass the check of {failed.name}: {failed.detail}"
-    err.print(message, markup=False, highlight=False, soft_wrap=True)
+    print_error(f"the release does not pass the check of {failed.name}: {failed.detail}")
     raise typer.Exit(CHECK_FAILED)
 
 

@@ -35,6 +35,7 @@ from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS, Surplus
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato._request.schema import NullPolicy, Schema
+from sfumato.cli.flags import format_flag, name_flags
 from sfumato.cli.option_group import OptionGroup, make_command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
@@ -53,7 +54,9 @@ Decimal = Annotated[
     str, typer.Option("--decimal", metavar="MARK", help="The decimal mark in a CSV file: a point, or a comma.")
 ]
 
-PER_COLUMN_FLAGS = " or ".join(flag.name for kind in REQUIREMENT_KINDS if kind.IS_COLUMNWISE for flag in kind.FLAGS)
+PER_COLUMN_FLAGS = " or ".join(
+    format_flag(flag.name) for kind in REQUIREMENT_KINDS if kind.IS_COLUMNWISE for flag in kind.FLAGS
+)
 
 
 # ----------------------------------------------------------------------------------------------------------- the table
@@ -266,9 +269,15 @@ class PromiseOptions(OptionGroup):
 
 def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:
     """An option that is None where it is not given, so that what it is for can tell."""
-    option_info = typer.Option(flag.name, metavar=flag.metavar, min=flag.minimum, help=flag.help, rich_help_panel=panel)
+    option_info = typer.Option(
+        format_flag(flag.name),
+        metavar=flag.metavar,
+        min=flag.minimum,
+        help=name_flags(flag.help),
+        rich_help_panel=panel,
+    )
     kind: Any = Literal.__getitem__(flag.choices) if flag.choices else flag.kind
-    return make_command_parameter(flag.parameter, kind | None, option_info, None)
+    return make_command_parameter(flag.name, kind | None, option_info, None)
 
 
 @dataclass(frozen=True)

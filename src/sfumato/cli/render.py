@@ -25,6 +25,7 @@ from sfumato._planning.predicted_error import CURVE_COUNTS
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._records.sql_quoting import format_level, quote_if_needed
 from sfumato._terminal_safe import escape_lines, escape_unprintable
+from sfumato.cli.flags import name_flags
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import list_broken_plugins
 
@@ -146,7 +147,7 @@ def show_looking(console: Console, *, quiet: bool) -> AbstractContextManager[obj
 def show_notice(console: Console, notice: Notice | str) -> None:
     """Something the holder should know, on one line."""
     console.print(
-        f"[yellow]notice:[/yellow] {escape_for_terminal(str(notice))}",
+        f"[yellow]notice:[/yellow] {escape_for_terminal(name_flags(str(notice)))}",
         soft_wrap=not console.is_terminal,
         highlight=False,
     )
@@ -263,7 +264,7 @@ def _show_questions(console: Console, plans: Sequence[ChosenMechanism], sizes: S
             f"instead: {errors_by_size}.",
         )
     for reason in reasons:
-        console.print(f"not told: {escape_for_terminal(reason)}.", highlight=False)
+        console.print(f"not told: {escape_for_terminal(name_flags(reason))}.", highlight=False)
 
 
 def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Uniqueness | None) -> None:
@@ -326,8 +327,8 @@ def _format_percentage(share: float) -> str:
 
 
 def show_text(console: Console, text: str) -> None:
-    """A paragraph, indented."""
-    console.print(Padding(escape_for_terminal(text), (0, 2)), highlight=False)
+    """A paragraph, indented, that names options of the command line."""
+    console.print(Padding(escape_for_terminal(name_flags(text)), (0, 2)), highlight=False)
 
 
 def show_verification(console: Console, verification: Verification, *, quiet: bool = False) -> None:
@@ -337,7 +338,7 @@ def show_verification(console: Console, verification: Verification, *, quiet: bo
             continue
         mark = "[green]ok  [/green]" if check.has_passed else "[red]FAIL[/red]"
         console.print(
-            f"{mark} {check.name}: {escape_for_terminal(check.detail)}",
+            f"{mark} {check.name}: {escape_for_terminal(name_flags(check.detail))}",
             soft_wrap=not console.is_terminal,
             highlight=False,
         )

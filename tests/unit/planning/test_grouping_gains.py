@@ -62,7 +62,7 @@ def test_gain_is_that_of_what_would_be_chosen() -> None:
 def test_level_that_cannot_be_published_says_why() -> None:
     for each in (gained(BreachBound("1/4", "1/2"))[1], gained(LinearCap("3/2"))[1]):
         assert (each.level, each.group_count, each.mechanism, each.factor) == ("all", 1, None, None)
-        assert f"(--publish-at 'my code=all'): not possible, because {each.reason}" in each.describe("my code")
+        assert f"(`publish_at={{'my code': 'all'}}`): not possible, because {each.reason}" in each.describe("my code")
 
 
 def test_options_for_the_values_do_not_stand_against_groups() -> None:
@@ -94,12 +94,13 @@ def test_counts_without_a_hierarchy_gain_nothing() -> None:
 )
 def test_gain_in_words(factor: float, words: str) -> None:
     said = GroupingGain("chapter", 19, "subset", factor).describe("diagnosis")
-    assert said == f"by chapter, in 19 groups (--publish-at diagnosis=chapter): the error of a group's count is {words}"
+    opening = "by chapter, in 19 groups (`publish_at={'diagnosis': 'chapter'}`)"
+    assert said == f"{opening}: the error of a group's count is {words}"
 
 
 def test_one_group_is_one() -> None:
     assert (
         GroupingGain("all", 1, reason="so")
         .describe("code")
-        .startswith("by all, in one group (--publish-at code=all): ")
+        .startswith("by all, in one group (`publish_at={'code': 'all'}`): ")
     )

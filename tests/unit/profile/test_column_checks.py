@@ -79,13 +79,13 @@ def test_plain_types_can_be_published(kind: pa.DataType) -> None:
 )
 def test_other_types_are_refused_unless_left_out(kind: pa.DataType) -> None:
     schema = pa.schema([("x", kind), ("y", pa.string())])
-    with pytest.raises(SchemaError, match=r"'x' is of type .*, which cannot be published; .* \(--drop x\)"):
+    with pytest.raises(SchemaError, match=r"'x' is of type .*, which cannot be published; .* \(`drop=\['x'\]`\)"):
         check_types(schema, ["x", "y"])
     check_types(schema, ["y"])
 
 
 def test_numbers_beyond_64_bits_are_refused_with_how_to_read_them() -> None:
-    with pytest.raises(SchemaError, match=r"beyond 64 bits; read it as text \(--text x\)"):
+    with pytest.raises(SchemaError, match=r"beyond 64 bits; read it as text \(`text=\['x'\]`\)"):
         check_types(pa.schema([("x", OVERSIZED)]), ["x"])
 
 
@@ -168,7 +168,7 @@ def test_column_is_nearly_unique_if_most_records_are_alone(alone: int, is_refuse
 
 
 def test_missing_values_alone_are_refused() -> None:
-    with pytest.raises(SchemaError, match=r"column 'x' holds only missing values; drop it \(--drop x\)"):
+    with pytest.raises(SchemaError, match=r"column 'x' holds only missing values; drop it \(`drop=\['x'\]`\)"):
         columns(Schema.of("s"), x=pa.nulls(2, pa.string()), s=["a", "b"])
 
 
@@ -227,7 +227,9 @@ def test_line_breaks_are_refused_unless_confirmed(name: str, line_break: str) ->
     ids=["decimal", "infinite"],
 )
 def test_numbers_that_are_no_categories_are_refused_only_where_they_are_protected(values: pa.Array) -> None:
-    with pytest.raises(SchemaError, match=r"which are no categories; put it into bins \(--ranges s=0,10,20\)"):
+    with pytest.raises(
+        SchemaError, match=r"which are no categories; put it into ranges \(`ranges=\{'s': \[0, 10, 20\]\}`\)"
+    ):
         columns(Schema.of("s"), x=[1, 1, 1, 1], s=values)
     columns(Schema.of("s"), x=values, s=["a", "b", "a", "b"])
 
@@ -305,8 +307,8 @@ def test_notice_of_many_frequent_values_names_a_few() -> None:
 
 
 def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:
-    assert sum("(--person COL)" in notice for notice in said(Schema.of("s"))) == 1
-    assert not any("(--person COL)" in notice for notice in said(Schema.of("s", person="number")))
+    assert sum("(`person=`)" in notice for notice in said(Schema.of("s"))) == 1
+    assert not any("(`person=`)" in notice for notice in said(Schema.of("s", person="number")))
 
 
 @pytest.mark.parametrize(
@@ -316,7 +318,7 @@ def test_notice_of_rows_that_were_chosen_says_how_many_are_left_out_and_to_keep_
     persons = PersonCheck.of(rows, 1234, ())
     (notice,) = (each for each in said(Schema.of("s", person="p"), persons=persons) if "1,234" in each)
     assert notice.startswith("1,234 rows are left out")
-    assert "--plan-file" in notice
+    assert "`plan_file=`" in notice
 
 
 def test_no_notice_of_chosen_rows_where_all_are_published() -> None:

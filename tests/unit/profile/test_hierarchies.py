@@ -79,7 +79,7 @@ def test_value_that_the_hierarchy_does_not_name_is_refused(
         ({"sensitive": ["code", "sex"]}, "protected alone"),
         ({"compound": ["code", "sex"]}, "protected alone"),
         ({"sensitive": "code", "domains": {"code": CODES.domain}}, "both a domain and a hierarchy"),
-        ({"sensitive": "code", "ranges": {"code": "0,1"}}, "both a domain and bins"),
+        ({"sensitive": "code", "ranges": {"code": "0,1"}}, "both a domain and ranges"),
         ({"sensitive": "code", "hierarchies": {"code": Path("nowhere.csv")}}, "cannot be read"),
     ],
 )

@@ -155,7 +155,7 @@ def test_persons_with_more_rows_are_refused_with_how_many_and_what_can_be_done(t
     with pytest.raises(SchemaError, match=r"2 of 3 persons have several rows \(the same 'p', up to 3 times\)"):
         found.select_rows(PersonRows(), DRAWS)
     with pytest.raises(
-        SchemaError, match=r"1 of 3 persons have more than 2 rows .*--rows-per-person K, and --surplus drop"
+        SchemaError, match=r"1 of 3 persons have more than 2 rows .*`rows_per_person=K`, and `surplus='drop'`"
     ):
         found.select_rows(PersonRows(2), DRAWS)
     assert found.select_rows(PersonRows(3), DRAWS) == (found.source, 0)

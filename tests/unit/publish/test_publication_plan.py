@@ -73,8 +73,8 @@ def chapters() -> dict[str, list[str]]:
 def test_chapter_that_determines_the_code_stops(tmp_path: Path) -> None:
     sentence = stopped(tmp_path, chapters())
     assert sentence.startswith("guessing 'code' from 'chapter' is right for ")
-    assert "(--drop chapter)" in sentence
-    assert "(--accept-disclosing chapter)" in sentence
+    assert "(`drop=['chapter']`)" in sentence
+    assert "(`accept_disclosing=['chapter']`)" in sentence
 
 
 def test_publication_goes_on_without_the_chapter(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_several_columns_that_tell_are_all_to_be_accepted(tmp_path: Path) -> Non
     table = chapters()
     table["section"] = [chapter.lower() for chapter in table["chapter"]]
     sentence = stopped(tmp_path, table, accept_disclosing=("chapter",))
-    assert "--accept-disclosing section" in sentence
-    assert "--accept-disclosing chapter" not in sentence
+    assert "`accept_disclosing=['section']`" in sentence
+    assert "'chapter'" not in sentence.partition("accept_disclosing")[2]
     published(tmp_path, table, accept_disclosing=("chapter", "section"))
     assert "public columns may tell 'code'" in accepted_of(tmp_path)[1]
 
@@ -160,8 +160,8 @@ def parity(rows: int = ROWS) -> dict[str, list[Any]]:
 def test_two_columns_that_tell_only_together_stop(tmp_path: Path) -> None:
     sentence = stopped(tmp_path, parity(), spec=BreachBound("1/2", "2/3"))
     assert sentence.startswith("guessing 'code' from 'one' and 'other' is right for ")
-    assert "(--drop one)" in sentence
-    assert "(--accept-disclosing one)" in sentence
+    assert "(`drop=['one']`)" in sentence
+    assert "(`accept_disclosing=['one']`)" in sentence
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_many_weak_columns_that_tell_together_stop(tmp_path: Path) -> None:
     }
     sentence = stopped(tmp_path, {**table, "code": held}, spec=BreachBound("1/2", "2/3"))
     assert sentence.startswith("guessing 'code' from all public columns together (most by 'weak ")
-    assert "--accept-disclosing 'weak " in sentence
+    assert "`accept_disclosing=['weak " in sentence
 
 
 # ------------------------------------------------------------------------------------------------- what does not stop
@@ -288,7 +288,7 @@ def test_column_that_lifts_most_records_beyond_a_promise_for_the_release_alone_s
     assert sentence.startswith(
         "whoever knows a person's 'ward' and looks at the release would believe the true 'code' of "
     )
-    assert sentence.endswith("or go on with --accept-exposure.")
+    assert sentence.endswith("or go on with `accept_exposure=True`.")
 
 
 @pytest.mark.parametrize("way", WAYS)

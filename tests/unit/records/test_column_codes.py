@@ -150,7 +150,7 @@ def assert_binned(column: pa.Array, bins: Ranges, values: Sequence[Any]) -> None
             outside += 1
     for each in (column, column.dictionary_encode()):
         if outside:
-            with pytest.raises(SchemaError, match=rf"'x' outside its bins.*\({outside} in the first batch"):
+            with pytest.raises(SchemaError, match=rf"'x' outside its ranges.*\({outside} in the first batch"):
                 assign_bins(each, bins, "x")
         else:
             found = assign_bins(each, bins, "x")
@@ -250,7 +250,7 @@ def test_dates_are_edges_of_times_and_times_of_dates() -> None:
     assert assign_bins(pa.array([noon], type=pa.timestamp("ms")), bins, "x").to_pylist() == ["[2024-01-01,2024-01-02)"]
     bins = Ranges(("2024-01-01T12:00", "2024-01-02T12:00"))
     assert assign_bins(pa.array([datetime.date(2024, 1, 2)]), bins, "x").to_pylist() == [bins.labels[0]]
-    with pytest.raises(SchemaError, match="outside its bins"):
+    with pytest.raises(SchemaError, match="outside its ranges"):
         assign_bins(pa.array([datetime.date(2024, 1, 1)]), bins, "x")
 
 
@@ -279,7 +279,9 @@ def test_nanoseconds_reach_into_bins_beyond_their_years() -> None:
     ],
 )
 def test_bins_of_another_kind_are_refused_by_the_type(column: pa.Array, text: str) -> None:
-    with pytest.raises(SchemaError, match=r"the bins of 'x' do not fit a column of type .* bins are for numbers or"):
+    with pytest.raises(
+        SchemaError, match=r"the ranges of 'x' do not fit a column of type .* ranges are for numbers or"
+    ):
         assign_bins(column, Ranges.parse(text), "x")
 
 

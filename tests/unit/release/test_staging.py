@@ -155,7 +155,7 @@ def test_target_may_be_new(desk: Path) -> None:
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir, _release], ids=["file", "directory", "release"])
 def test_existing_target_needs_force(make: Callable[[Path], Any], desk: Path) -> None:
     make(desk / "release")
-    with pytest.raises(TargetError, match="exists; choose another name, or replace it with --force"):
+    with pytest.raises(TargetError, match="exists; choose another name, or replace it with `force=True`"):
         check_target(desk / "release", force=False)
 
 

@@ -155,7 +155,7 @@ def test_buckets_are_not_scored_without_the_key(tmp_path: Path) -> None:
     told = made("anatomy", tmp_path)
     found = audit_release(told.release.path, told.request.table, report_date=DAY)
     assert found.audit.attacks == ()
-    assert "publish with --plan-file" in page_of(found)
+    assert "publish with `plan_file=`" in page_of(found)
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused

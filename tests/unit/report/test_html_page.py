@@ -132,7 +132,7 @@ def test_page_is_written_whole_for_its_owner_alone_if_it_is_private(tmp_path: Pa
 def test_existing_file_is_kept_without_force_and_replaced_with_it(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     target.write_text("old", encoding="utf-8")
-    with pytest.raises(TargetError, match="exists; choose another name, or replace it with --force"):
+    with pytest.raises(TargetError, match="exists; choose another name, or replace it with `force=True`"):
         save(SECRET, target, force=False)
     assert target.read_text(encoding="utf-8") == "old"
     save(SECRET, target, force=True)

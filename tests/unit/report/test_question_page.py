@@ -133,7 +133,7 @@ def test_counts_that_take_too_long_are_told_and_not_left_out(release: Release, m
 
 
 def test_release_too_large_even_as_counts_is_refused(release: Release) -> None:
-    with pytest.raises(QueryError, match="even as counts; allow more with --megabytes"):
+    with pytest.raises(QueryError, match="even as counts; allow more with `megabytes=`"):
         make_question_page(release, max_megabytes=0.05)
 
 

@@ -65,7 +65,7 @@ def test_large_counts_stay_accurate_or_it_is_said_from_which_on_they_are() -> No
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"off_by": "3/10"}, "need --small-count and --small-chance too"),
+        ({"off_by": "3/10"}, "need `small_count=` and `small_chance=` too"),
         ({"off_by": "0", "small_count": 5, "small_chance": "1/5"}, "must be above 0"),
         ({"off_by": "1/3", "small_count": 0, "small_chance": "1/5"}, "must be from 1 to 20"),
         ({"off_by": "1/3", "small_count": 5, "small_chance": "1"}, "must be between 0 and 1"),

@@ -65,7 +65,7 @@ def test_named_mechanism_is_refused_where_it_gives_less_than_is_asked_for(mechan
         return
     sentence = (
         rf"^the mechanism '{mechanism}' gives {given.value} only, and {guarantee.value} was asked for; choose another "
-        r"mechanism, or leave --guarantee out\.$"
+        r"mechanism, or leave `guarantee=` out\.$"
     )
     with pytest.raises(SpecError, match=sentence):
         chosen(mechanism, guarantee=guarantee.value)

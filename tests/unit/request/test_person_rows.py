@@ -111,7 +111,7 @@ def test_one_row_leaves_nothing_else_to_decide(given: dict[str, object]) -> None
 
 @pytest.mark.parametrize("given", [{"rows_per_person": 2}, {"surplus": "drop"}, {"one_row": "random"}])
 def test_rows_are_nobody_s_without_a_person(given: dict[str, object]) -> None:
-    with pytest.raises(SchemaError, match=r"name it \(--person COL\)"):
+    with pytest.raises(SchemaError, match=r"name it \(`person=`\)"):
         Schema.of("s", **given)  # type: ignore[arg-type]
 
 

@@ -229,10 +229,10 @@ TIGHT, WIDE = BreachBound("1/5", "1/4"), BreachBound("1/100", "1/2")
 PER_VALUE = BreachBoundPerValue({"HIV": WIDE, "flu": TIGHT, None: BOUND})
 BUCKETS = (
     "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one column, "
-    "or choose --mechanism uniform or subset, which cover every statement."
+    "or choose `mechanism='uniform'` or `mechanism='subset'`, which cover every statement."
 )
 DECOYS = (
-    "decoys of combinations say nothing about the columns they are made of; name each of the columns with --sensitive "
+    "decoys of combinations say nothing about the columns they are made of; name each of the columns with `sensitive=` "
     "instead, and each is protected for itself."
 )
 
@@ -266,8 +266,9 @@ KNOWN = [
         {"bounds": Path("bounds.csv")},
         {"bounds": {"HIV": "1/100 1/2", "flu": "1/5 1/4", "(missing)": "1/10 1/2"}},
         "the belief in each of 3 values may rise no further than its own bound.",
-        "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
-        "bound with --mechanism uniform or subset, which cover every statement.",
+        "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
+        "(`spec=Tolerance(...)`), or for one bound with `mechanism='uniform'` or `mechanism='subset'`, which cover "
+        "every statement.",
     ),
     Known(
         Tolerance("3/2"),
@@ -378,7 +379,7 @@ def test_request_survives_pickling(known: Known) -> None:
 @every_request
 @pytest.mark.usefixtures("files")
 def test_request_is_made_by_its_flags(known: Known) -> None:
-    assert {flag.parameter for flag in known.spec.FLAGS} == set(known.given)
+    assert {flag.name for flag in known.spec.FLAGS} == set(known.given)
     assert type(known.spec).from_flags(known.given) == known.spec
 
 
@@ -386,7 +387,7 @@ def test_request_is_made_by_its_flags(known: Known) -> None:
 @pytest.mark.usefixtures("files")
 def test_request_is_the_one_whose_flags_were_given(known: Known) -> None:
     """What was not given is None, or is not there at all."""
-    nothing = {flag.parameter: None for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
+    nothing = {flag.name: None for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
     assert (
         make_requirement(known.given)
         == make_requirement({**nothing, **known.given, "sensitive": ["disease"]})
@@ -397,14 +398,14 @@ def test_request_is_the_one_whose_flags_were_given(known: Known) -> None:
 @every_request
 def test_flags_belong_to_one_request_and_stand_in_its_words(known: Known) -> None:
     for flag in known.spec.FLAGS:
-        assert flag.name.startswith("--")
+        assert flag.name.isidentifier()
         assert flag.help.endswith(".")
-        assert flag.name in known.spec.FLAGS_TEXT
-        assert flag.parameter == flag.name[2:].replace("-", "_")
+        assert f"`{flag.name}=`" in known.spec.FLAGS_TEXT
         assert [kind for kind in REQUIREMENT_KINDS if flag.name in {each.name for each in kind.FLAGS}] == [
             type(known.spec)
         ]
-    assert any(flag.name in known.spec.REQUIREMENT_TEXT for flag in known.spec.FLAGS)
+    resolved_kind = known.spec.RESOLVED_KIND or type(known.spec)
+    assert f"`spec={resolved_kind.__name__}(...)`" in known.spec.REQUIREMENT_TEXT
 
 
 def test_cap_offset_or_factor_may_be_left_out() -> None:
@@ -414,11 +415,11 @@ def test_cap_offset_or_factor_may_be_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("given_", "lacking"),
-    [({}, "--prior and --posterior"), ({"prior": "1/10"}, "--posterior"), ({"posterior": "1/2"}, "--prior")],
+    [({}, "`prior=` and `posterior=`"), ({"prior": "1/10"}, "`posterior=`"), ({"posterior": "1/2"}, "`prior=`")],
     ids=["nothing", "no posterior", "no prior"],
 )
 def test_what_a_bound_lacks_is_named(given_: dict[str, str], lacking: str) -> None:
-    sentence = rf"^say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3\.$"
+    sentence = rf"^say what to protect: give {lacking}, for example `prior='1/10'` `posterior='1/3'`\.$"
     with pytest.raises(SpecError, match=sentence):
         make_requirement(given_)
 
@@ -449,7 +450,7 @@ def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> Non
     assert found.resolve(histogram).list_caps(histogram.values) == (Fraction(1, 10), Fraction(1, 4), Fraction(1))
     with pytest.raises(SpecError, match="a cap for a value that is not in the domain: '3'"):
         found.resolve(Histogram.of(("HIV", "flu"), (10, 90)))
-    with pytest.raises(SpecError, match="two kinds of request were made, by --cap-factor and --cap-offset"):
+    with pytest.raises(SpecError, match="two kinds of request were made, by `cap_factor=` and `cap_offset=`"):
         make_requirement({"caps": tmp_path / "caps.csv", "cap_factor": "2", "diversity": 3})
 
 

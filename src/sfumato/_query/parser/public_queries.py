@@ -177,7 +177,7 @@ def check_table(table: Tree, session: Session) -> None:
     """Refuse what is neither the release nor a table that was attached."""
     if not is_plain(table) or table.name.lower() not in (TABLE, *session.attached_tables):
         attached_names = "".join(f", {name}" for name in session.attached_tables)
-        attach_hint = f" A table of your own is attached first: --attach {table.name}=FILE."
+        attach_hint = f" Attach a table of your own first: `attach={{{table.name!r}: 'FILE'}}`."
         attach_hint = attach_hint if table.name.isidentifier() and table.name.lower() != TABLE else ""
         raise QueryError(f"the tables to ask are {TABLE}{attached_names}: SELECT ... FROM {TABLE} ...{attach_hint}")
 

@@ -50,7 +50,7 @@ def make_audit_page(dossier: Dossier) -> Page:
     name = dossier.manifest.sensitive_name
     ending = (
         f"Made with sfumato {version('sfumato')} on {dossier.report_date.isoformat()}, from the release and the table "
-        f"it was made from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the output of audit --json."
+        f"it was made from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the JSON output of audit."
     )
     return Page(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
 

@@ -27,11 +27,11 @@ from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 
 MAX_DENOMINATOR = 100
 MOST_SETS, MOST_VALUES = 10, 20
-"""So many rows are read on a page; all are in the output of --json."""
+"""So many rows are read on a page; all are in the JSON output."""
 WITHOUT_KEY = (
-    "No key told whose record is whose (--plan-file): {:,} people were found by their public columns, and among people "
-    "who are alike it was drawn by the law of the release. Of those the numbers say what the design tells, not whether "
-    "the release keeps to it."
+    "No key told whose record is whose (no plan file was given): {:,} people were found by their public columns, and "
+    "among people who are alike it was drawn by the law of the release. Of those the numbers say what the design "
+    "tells, not whether the release keeps to it."
 )
 WIDE_FIGURE = 700
 """A figure whose rows have long names."""
@@ -46,7 +46,7 @@ def render_singling_out(dossier: Dossier) -> str:
     singling_out = dossier.singling_out
     curves = [ClassSizeCurve("as published", singling_out.after_bins)]
     if singling_out.before_bins is not None:
-        curves.append(ClassSizeCurve("before bins", singling_out.before_bins))
+        curves.append(ClassSizeCurve("before ranges", singling_out.before_bins))
     rows = [
         (", ".join(map(shorten_name, names)), format_percent(share))
         for names, share in singling_out.column_sets[:MOST_SETS]
@@ -97,7 +97,7 @@ def render_linkability(dossier: Dossier) -> str:
         ("one to one with the original", f"{format_percent(links.in_release.unique_share)} of the records")
     )
     if links.in_population is None:
-        fact_rows.append(("with a register", "none was given (--population)"))
+        fact_rows.append(("with a register", "none was given"))
     else:
         fact_rows.append(
             ("one to one with the register", f"{format_percent(links.in_population.unique_share)} of the records")

@@ -18,7 +18,7 @@ from sfumato._report.certificate import CURVE_PREFIX, make_error_curves
 from sfumato._report.html_page import NOTHING, render_figure, render_paragraph, render_table, render_text, shorten_name
 
 MOST_QUESTIONS = 20
-"""So many of the holder's own questions have a table of their own; all are in the output of --json."""
+"""So many of the holder's own questions have a table of their own; all are in the JSON output."""
 
 
 def render_utility(dossier: Dossier) -> str:
@@ -61,9 +61,7 @@ def render_utility(dossier: Dossier) -> str:
         parts += map(_render_own_answer, dossier.own_answers[:MOST_QUESTIONS])
         if len(dossier.own_answers) > MOST_QUESTIONS:
             parts.append(
-                render_paragraph(
-                    f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more are in the output of --json.", "quiet"
-                )
+                render_paragraph(f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more are in the JSON output.", "quiet")
             )
     return "".join([*parts, render_statement(dossier, "fit_for_purpose")])
 

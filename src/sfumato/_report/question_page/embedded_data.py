@@ -223,7 +223,7 @@ def count_column_pairs(
     covered_columns = [item for item in columns if item.id in covered]
     if not tables:
         raise QueryError(
-            "this release is too large for such a page, even as counts; allow more with --megabytes, or ask it with "
+            "this release is too large for such a page, even as counts; allow more with `megabytes=`, or ask it with "
             "sfumato query."
         )
     return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, omitted_columns)

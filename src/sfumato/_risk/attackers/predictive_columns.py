@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,7 +22,6 @@ from sfumato._records.column_codes import encode_batch_values
 from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato.errors import InfeasibleError
 
-OPTIONS = ("--drop", "--accept-disclosing")
 COARSER_DOUBT = 0.1
 """A column is a coarser form of the protected one if that leaves at most this part of its doubt."""
 GUESS_ERRORS = 3.0
@@ -224,9 +222,8 @@ def check_predictive_columns(predictions: Sequence[ColumnPrediction]) -> None:
         return
     # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
     single_columns = [prediction.columns[0] for prediction in predictive if len(prediction.columns) == 1]
-    named_columns = list(dict.fromkeys(single_columns)) or predictive[0].columns[:1]
-    drop, accept = (" ".join(f"{option} {shlex.quote(name)}" for name in named_columns) for option in OPTIONS)
+    named_columns = list(dict.fromkeys(single_columns)) or list(predictive[0].columns[:1])
     raise InfeasibleError(
-        f"{predictive[0].sentence}, and no perturbation hides what other columns say: leave out what tells ({drop}), "
-        f"coarsen it, or go on in spite of it ({accept})."
+        f"{predictive[0].sentence}, and no perturbation hides what other columns say: leave out what tells "
+        f"(`drop={named_columns!r}`), coarsen it, or go on in spite of it (`accept_disclosing={named_columns!r}`)."
     )

@@ -22,7 +22,9 @@ LARGEST_LIFTED_SHARE = 0.5
 """The largest share of the records that a public column may lift well above the caps, where these hold without it."""
 RELEASE_ONLY_GUARANTEES = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
 """Promises for somebody who knows nothing but the release."""
-ALTERNATIVES = "choose --mechanism subset or uniform, which hold for every prior, drop or coarsen the column"
+ALTERNATIVES = (
+    "choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior, drop or coarsen the column"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def check_breaches(column_breaches: Sequence[Breach], limit: Fraction) -> None:
         f"whoever knows a person's {worst_breach.column!r} would breach the bound for "
         f"{worst_breach.breached_share:.1%} of the records (up to a chance of {worst_breach.worst_posterior:.2f}), "
         f"and the limit is {float(limit):.2%}: the promise of this mechanism covers the marginal prior only; "
-        f"{ALTERNATIVES}, raise --breach-limit, or go on with --accept-marginal-prior."
+        f"{ALTERNATIVES}, raise `breach_limit=`, or go on with `accept_marginal_prior=True`."
     )
 
 
@@ -87,5 +89,5 @@ def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechani
         f"whoever knows a person's {worst_attack.known_columns[0]!r} and looks at the release would believe the true "
         f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well beyond what "
         f"was asked for (up to {worst_belief.worst_belief:.2f}): the promise of this mechanism holds for somebody who "
-        f"knows nothing else; {ALTERNATIVES}, or go on with --accept-exposure."
+        f"knows nothing else; {ALTERNATIVES}, or go on with `accept_exposure=True`."
     )

@@ -63,7 +63,7 @@ def link_records(
 ) -> LinkageRisk:
     """Look how many records of a release share their public columns, and how many people of a population do.
 
-    The columns are those that the population has too; its values are put into the bins of the release.
+    The columns are those that the population has too; its values are put into the ranges of the release.
     """
     opened = Release.open(release)
     names = list_public_columns(opened)

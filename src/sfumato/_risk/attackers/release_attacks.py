@@ -223,7 +223,7 @@ class Audit:
 
 NO_KEY = (
     "which record is whose cannot be told without the key of the release, because it is published what each group "
-    "holds; publish with --plan-file, and name that file here."
+    "holds; publish with `plan_file=`, and name that file here."
 )
 
 

@@ -214,7 +214,7 @@ def read_original(
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     read: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> pa.Table:
-    """The rows of a table that were published, with bins and groups as in the release, and true values."""
+    """The rows of a table that were published, with ranges and groups as in the release, and true values."""
     with open_original(release.folder, original, plan_file, read=read) as rows:
         return prepare_table(release, rows, hierarchies)
 

@@ -238,7 +238,8 @@ MODELS = (
     PrivacyModel(
         "cap_factor",
         "F'-privacy: factor of the caps",
-        "No value is more than so many times as frequent in a group as among all; --json has the cap of each value.",
+        "No value is more than so many times as frequent in a group as among all; the JSON output has the cap of each "
+        "value.",
         "What the groups teach together: how public columns go with values can be learned from all of them.",
         compute_cap_factor,
     ),
@@ -347,7 +348,7 @@ def _check_columns(schema: pa.Schema, public: Sequence[str], sensitive: Sequence
         if (*public, *sensitive).count(name) > 1:
             raise SchemaError(f"column {name!r} is named twice; name it once, as public or as sensitive.")
     if not (public or sensitive):
-        raise SchemaError("name the public columns (--public COL) and those to protect (--sensitive COL).")
+        raise SchemaError("name the public columns (`public=`) and those to protect (`sensitive=`).")
 
 
 def _measure_columns(

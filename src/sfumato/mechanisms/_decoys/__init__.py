@@ -361,8 +361,8 @@ def _warn_rare_values(column: GroupedColumn, plan: Plan) -> list[Notice]:
     if not rare_values:
         return []
     sentence = (
-        f"above the likelihood ratio of {plan.ratio_limit}: {format_values(rare_values)}; merge rare values (--rare "
-        "merge) or leave them blank (--rare suppress)."
+        f"above the likelihood ratio of {plan.ratio_limit}: {format_values(rare_values)}; merge rare values "
+        "(`rare='merge'`) or leave them blank (`rare='suppress'`)."
     )
     numbers: dict[str, NoticeNumber] = {"values": len(rare_values), "ratio_limit": str(plan.ratio_limit)}
     return [*notices, Notice("above-ratio-limit", sentence, numbers=numbers)]

@@ -184,8 +184,8 @@ def describe_shrunk_gain(counts: Floats, errors: Floats) -> list[Notice]:
     usual, smaller = (float(np.median(errors_of_values[is_better])) for errors_of_values in (relative, shrunk_errors))
     bias = usual**2 / (usual**2 + RELATIVE_CHANGE**2)
     sentence = (
-        f"for {int(is_better.sum())} of {len(counts)} values, counted among a tenth of the people, query --method "
-        f"shrunk predicts a smaller error than the default: in the middle of them {smaller:,.0%} instead of "
+        f"for {int(is_better.sum())} of {len(counts)} values, counted among a tenth of the people, `method='shrunk'` "
+        f"predicts a smaller error than the default: in the middle of them {smaller:,.0%} instead of "
         f"{usual:,.0%}, if the tenth has values about {RELATIVE_CHANGE:.0%} more or less often than everybody. It is "
         f"biased: of that difference it leaves out about {bias:.0%}."
     )

@@ -34,9 +34,9 @@ class Options:
     groups: GroupCreation = GroupCreation.MIXED
     """Only reproductions set another one."""
     ratio_limit: Exact | None = option(
-        None, "--ratio-limit", "Values whose likelihood ratio is above R are rare.", metavar="R"
+        None, "ratio_limit", "Values whose likelihood ratio is above R are rare.", metavar="R"
     )
-    rare: RareTreatment = option(RareTreatment.KEEP, "--rare", "Keep rare values, merge them, or leave them blank.")
+    rare: RareTreatment = option(RareTreatment.KEEP, "rare", "Keep rare values, merge them, or leave them blank.")
 
     def __post_init__(self) -> None:
         limit = None if self.ratio_limit is None else parse_exact(self.ratio_limit, "the ratio limit")
@@ -44,7 +44,7 @@ class Options:
         if limit is not None and limit <= 1:
             raise SpecError(f"the ratio limit is {limit}, and must be above 1: a ratio of 1 says nothing.")
         if limit is None and self.rare is not RareTreatment.KEEP:
-            raise SpecError("say from which likelihood ratio on a value is rare, such as --ratio-limit 100.")
+            raise SpecError("say from which likelihood ratio on a value is rare, such as `ratio_limit=100`.")
 
     @property
     def limit(self) -> Fraction | None:

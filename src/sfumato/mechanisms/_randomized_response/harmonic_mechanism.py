@@ -141,8 +141,8 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     bounds = per_value.list_bounds(histogram, spec)
     if options.direction is Direction.BOTH:
         raise InfeasibleError(
-            "the harmonic operator keeps beliefs from rising and not from falling; leave --direction both out, or "
-            "choose --mechanism fine-grain, uniform or subset."
+            "the harmonic operator keeps beliefs from rising and not from falling; leave `direction='both'` out, or "
+            "choose `mechanism='fine-grain'`, `mechanism='uniform'` or `mechanism='subset'`."
         )
     gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
     keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))

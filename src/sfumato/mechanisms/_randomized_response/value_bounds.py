@@ -30,7 +30,7 @@ class DirectionOptions:
     """Which way beliefs are bounded."""
 
     direction: Direction = option(
-        Direction.UPWARD, "--direction", "Keep beliefs from rising (upward), or from falling too (both)."
+        Direction.UPWARD, "direction", "Keep beliefs from rising (upward), or from falling too (both)."
     )
 
 
@@ -102,7 +102,7 @@ def list_remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> 
     if may_fall:
         falling = (
             "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
-            "(--mechanism fine-grain --direction both prevents it)."
+            "(`mechanism='fine-grain'` with `direction='both'` prevents it)."
         )
         notices.append(Notice("beliefs-may-fall", falling))
     return notices

@@ -83,7 +83,7 @@ class Options:
     """How the sets are written."""
 
     form: Form = option(
-        Form.BITS, "--subset-form", "Write the sets as bits, as lists of values, or as a column for each value."
+        Form.BITS, "subset_form", "Write the sets as bits, as lists of values, or as a column for each value."
     )
 
 

@@ -232,7 +232,7 @@ def test_a_limit_that_says_nothing_is_refused(limit: Any) -> None:
 
 @pytest.mark.parametrize("rare", [RareTreatment.MERGE, RareTreatment.SUPPRESS])
 def test_rare_values_need_a_limit(rare: RareTreatment) -> None:
-    with pytest.raises(SpecError, match="--ratio-limit"):
+    with pytest.raises(SpecError, match="`ratio_limit=100`"):
         Options(rare=rare)
 
 
@@ -283,7 +283,7 @@ def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its
 
 
 def test_shrinking_is_proposed_for_one_column() -> None:
-    assert any("query --method shrunk" in each for each in remarks((40, 30, 28, 2)))
+    assert any("`method='shrunk'`" in each for each in remarks((40, 30, 28, 2)))
     assert not any("shrunk" in str(each) for each in _decoys.list_remarks(two_columns()))
     proposal = _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, GroupCreation.MIXED))
     assert proposal is not None

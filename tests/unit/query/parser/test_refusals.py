@@ -14,7 +14,7 @@ from sfumato._records import tally as tallying
 from sfumato.errors import QueryError
 
 ONE_SELECT = r"^ask one SELECT, such as SELECT COUNT\(\*\) FROM release WHERE age > 30\.$"
-ATTACH = r"SELECT \.\.\. FROM release \.\.\. A table of your own is attached first: --attach domain=FILE\.$"
+ATTACH = r"SELECT \.\.\. FROM release \.\.\. Attach a table of your own first: `attach=\{'domain': 'FILE'\}`\.$"
 TABLES = r"^the tables to ask are release: SELECT \.\.\. FROM release \.\.\.$"
 NO_TABLE = r"^say where to count: SELECT \.\.\. FROM release \.\.\.$"
 CONSTRUCT = r" cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions of texts"

@@ -26,6 +26,7 @@ from sfumato._risk.attackers.predictive_columns import (
     measure_blind_guess,
     measure_guesses,
 )
+from sfumato.cli.flags import name_flags
 from sfumato.errors import InfeasibleError
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=40)
@@ -215,19 +216,19 @@ def test_columns_that_tell_little_do_not_stop() -> None:
 def test_every_column_that_tells_alone_is_named_with_its_options_the_worst_first() -> None:
     sentence = stopped(telling(0.7, columns=("b",)), telling(0.9, columns=("a",)), telling(0.95, columns=("b", "c")))
     assert sentence.startswith("guessing 'disease' from 'a' is right for 90.0%")
-    assert "(--drop a --drop b)" in sentence
-    assert "(--accept-disclosing a --accept-disclosing b)" in sentence
+    assert "(`drop=['a', 'b']`)" in sentence
+    assert "(`accept_disclosing=['a', 'b']`)" in sentence
 
 
 def test_column_that_tells_two_protected_ones_is_named_once() -> None:
     first = telling(0.9)
-    assert "(--drop a)" in stopped(first, ColumnPrediction(("a",), "drug", 0.8, 0.2, 10_000))
+    assert "(`drop=['a']`)" in stopped(first, ColumnPrediction(("a",), "drug", 0.8, 0.2, 10_000))
 
 
 def test_of_columns_that_tell_only_together_the_first_is_named() -> None:
     sentence = stopped(telling(0.9, columns=("a", "b")), telling(0.95, columns=("b", "c")))
     assert sentence.startswith("guessing 'disease' from 'b' and 'c' is right for 95.0%")
-    assert "(--drop b), coarsen it, or go on in spite of it (--accept-disclosing b)." in sentence
+    assert "(`drop=['b']`), coarsen it, or go on in spite of it (`accept_disclosing=['b']`)." in sentence
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def test_of_columns_that_tell_only_together_the_first_is_named() -> None:
     [("home town", "'home town'"), ("it's", "'it'\"'\"'s'"), ("a;b", "'a;b'"), ("$HOME", "'$HOME'"), ("age", "age")],
 )
 def test_options_can_be_pasted_into_a_shell(name: str, quoted: str) -> None:
-    sentence = stopped(telling(0.9, columns=(name,)))
+    sentence = name_flags(stopped(telling(0.9, columns=(name,))))
     assert f"(--drop {quoted})" in sentence
     assert f"(--accept-disclosing {quoted})" in sentence
 

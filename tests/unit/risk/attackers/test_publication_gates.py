@@ -69,7 +69,7 @@ def test_worst_column_stops_and_is_named_with_what_could_be_done() -> None:
         "whoever knows a person's 'home town' would breach the bound for 1.2% of the records (up to a chance of 0.91), "
         "and the limit is 1.00%"
     )
-    for remedy in ("--mechanism subset or uniform", "drop or coarsen", "--breach-limit", "--accept-marginal-prior"):
+    for remedy in ("`mechanism='subset'`", "drop or coarsen", "`breach_limit=`", "`accept_marginal_prior=True`"):
         assert remedy in sentence
 
 
@@ -103,7 +103,7 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
         "whoever knows a person's 'home town' and looks at the release would believe the true 'disease' of 83% of the "
         "records well beyond what was asked for (up to 0.88)"
     )
-    for remedy in ("--mechanism subset or uniform", "drop or coarsen", "--accept-exposure"):
+    for remedy in ("`mechanism='subset'`", "drop or coarsen", "`accept_exposure=True`"):
         assert remedy in sentence
 
 

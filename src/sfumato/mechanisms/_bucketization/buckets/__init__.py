@@ -96,12 +96,12 @@ class Options:
 
     sizes: Sizes = option(
         Sizes.AUTO,
-        "--sizes",
+        "sizes",
         "Sizes with the least error of counts (auto), or with the least loss.",
         choices=OFFERED_SIZES,
     )
-    min_bucket: int = option(2, "--min-bucket", "The fewest records of a bucket (2).", metavar="N", minimum=1)
-    max_bucket: int = option(50, "--max-bucket", "The most records of a bucket (50).", metavar="N", minimum=1)
+    min_bucket: int = option(2, "min_bucket", "The fewest records of a bucket (2).", metavar="N", minimum=1)
+    max_bucket: int = option(50, "max_bucket", "The most records of a bucket (50).", metavar="N", minimum=1)
     dealing: DealingMethod = DealingMethod.MIXED
     """Only reproductions set another one."""
 
@@ -311,7 +311,7 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     if clear_records := plan.dealing.clear_records:
         clear_sentence = (
             f"{clear_records:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because "
-            "their cap is 1; lower it to prevent that (--min-bucket alone does not)."
+            "their cap is 1; lower it to prevent that (`min_bucket=` alone does not)."
         )
         notices.append(Notice("in-the-clear", clear_sentence, numbers={"records": clear_records}))
     uncapped_values = [
@@ -335,9 +335,9 @@ def list_remarks(plan: Plan, /) -> list[Notice]:
     if gain := _find_first_gain(expected.inverse_errors, expected.shrunk_errors):
         count, usual, smaller = gain
         shrunk_sentence = (
-            f"counts of {count:,.0f} records are typically off by {format_relative_error(smaller)} with --method "
-            f"shrunk, and by {format_relative_error(usual)} with the default, if the share of the records that a "
-            "condition selects differs from value to value by half; shrunk is biased and has no interval."
+            f"counts of {count:,.0f} records are typically off by {format_relative_error(smaller)} with "
+            f"`method='shrunk'`, and by {format_relative_error(usual)} with the default, if the share of the records "
+            "that a condition selects differs from value to value by half; shrunk is biased and has no interval."
         )
         notices.append(Notice("shrunk-is-closer", shrunk_sentence, numbers={"default": usual, "shrunk": smaller}))
     return [*notices, *_warn_even_dealing(plan, expected)]

@@ -101,7 +101,7 @@ class Options(per_value.DirectionOptions):
     """Which way beliefs are bounded, and what is made best."""
 
     objective: Objective = option(
-        Objective.RECORD, "--objective", "Keep the most records, or make counts (aggregate) best."
+        Objective.RECORD, "objective", "Keep the most records, or make counts (aggregate) best."
     )
 
 
@@ -215,7 +215,7 @@ def check_countable(plan: Plan, /) -> None:
     """Refuse retentions that cannot be undone, or only with an error that drowns all counts."""
     values = plan.histogram.values
     never_kept = [display(values[place]) for place, numerator in enumerate(plan.keep_numerators) if not numerator]
-    advice = "choose --objective aggregate, or relax a bound."
+    advice = "choose `objective='aggregate'`, or relax a bound."
     if len(never_kept) > 1:
         sentence = f"would never be kept, so nobody could tell their counts apart; {advice}"
         named = ", ".join(map(repr, never_kept[:NAMED_VALUES]))

@@ -98,8 +98,8 @@ class Options:
 
     merge: Merge = Merge.VARIANCE
     """Only reproductions set another one."""
-    min_cell: int | None = option(None, "--min-cell", "The fewest records of a cell (1000).", metavar="N", minimum=0)
-    publish_shares: bool = option(False, "--publish-shares", "Publish the counts of the cells, for gls and em.")
+    min_cell: int | None = option(None, "min_cell", "The fewest records of a cell (1000).", metavar="N", minimum=0)
+    publish_shares: bool = option(False, "publish_shares", "Publish the counts of the cells, for gls and em.")
 
     @property
     def minimum(self) -> int:

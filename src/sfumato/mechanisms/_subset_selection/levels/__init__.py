@@ -103,7 +103,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     if hierarchy is None:
         raise InfeasibleError(
             "records are drawn at several levels of a hierarchy, and the values have no groups; declare them with "
-            "--hierarchy COL=FILE."
+            "`hierarchies={'COL': Path('FILE')}`."
         )
     requested_shares = options.list_shares(hierarchy)
     importance = {} if requested_shares is not None else options.list_importance(hierarchy)
@@ -133,7 +133,7 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
     """Refuse levels that tell nothing, or too many of them."""
     first = hierarchy.levels[0]
     if len(numbers) > MOST_LEVELS:
-        raise InfeasibleError(f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with --levels.")
+        raise InfeasibleError(f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with `levels=`.")
     if len(numbers) == 1:
         raise InfeasibleError(
             f"no level above {first!r} has a share or several groups; give one a share, or use the mechanism 'subset'."
@@ -142,12 +142,12 @@ def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence
         if max(above) == max(below):
             raise InfeasibleError(
                 f"the levels {hierarchy.levels[lower]!r} and {hierarchy.levels[upper]!r} have the same groups; leave "
-                f"one of them out, as in --levels {first}=4/5,... with the levels that differ."
+                f"one of them out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
             )
     if not max(groups[-1]):
         raise InfeasibleError(
             f"the level {hierarchy.levels[numbers[-1]]!r} has one group, so there is nothing to tell apart; leave it "
-            f"out, as in --levels {first}=4/5,... with the levels that differ."
+            f"out, as in `levels={f'{first}=4/5,...'!r}` with the levels that differ."
         )
 
 

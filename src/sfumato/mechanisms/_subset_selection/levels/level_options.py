@@ -20,16 +20,16 @@ class Options:
     """How the records are divided among the levels: by shares, or as the importance of each level makes best."""
 
     levels: str | None = option(
-        None, "--levels", "The share of the records that each level of the hierarchy has.", metavar="CODE=0.8,GROUP=0.2"
+        None, "levels", "The share of the records that each level of the hierarchy has.", metavar="CODE=0.8,GROUP=0.2"
     )
     importance: str | None = option(
-        None, "--importance", "How much the error of each level matters, for the best shares.", metavar="CODE=1,GROUP=3"
+        None, "importance", "How much the error of each level matters, for the best shares.", metavar="CODE=1,GROUP=3"
     )
 
     def __post_init__(self) -> None:
-        if self.levels is not None and sum(_parse_numbers(self.levels, "--levels").values()) != 1:
+        if self.levels is not None and sum(_parse_numbers(self.levels, "levels").values()) != 1:
             raise SpecError(f"the shares of the levels must add up to 1, and {self.levels!r} does not.")
-        if self.importance is not None and not any(_parse_numbers(self.importance, "--importance").values()):
+        if self.importance is not None and not any(_parse_numbers(self.importance, "importance").values()):
             raise SpecError("no level has any importance; give one of them a number above 0.")
 
     @property
@@ -40,14 +40,16 @@ class Options:
     def list_shares(self, hierarchy: Hierarchy) -> dict[int, Fraction] | None:
         """The share of each level that has one, by its number; None where they follow from the importance."""
         if self.levels is not None and self.importance is not None:
-            raise SpecError("shares of the levels and their importance were given; give one of --levels, --importance.")
+            raise SpecError(
+                "shares of the levels and their importance were given; give one of `levels=`, `importance=`."
+            )
         if self.importance is not None:
             return None
         if self.levels is None:
             informative_levels = _find_informative_levels(hierarchy)
             above = {number: (1 - USUAL_SHARE) / len(informative_levels) for number in informative_levels}
             return {0: USUAL_SHARE, **above}
-        requested_shares = _parse_by_number(hierarchy, self.levels, "--levels")
+        requested_shares = _parse_by_number(hierarchy, self.levels, "levels")
         if 0 not in requested_shares:
             raise SpecError(
                 f"without records of the level {hierarchy.levels[0]!r} its values cannot be counted; give it a share."
@@ -56,7 +58,7 @@ class Options:
 
     def list_importance(self, hierarchy: Hierarchy) -> dict[int, Fraction]:
         """The importance of each level that has some, by its number; the values themselves always have records."""
-        return {0: Fraction(0), **_parse_by_number(hierarchy, self.importance or "", "--importance")}
+        return {0: Fraction(0), **_parse_by_number(hierarchy, self.importance or "", "importance")}
 
 
 def _find_informative_levels(hierarchy: Hierarchy) -> list[int]:
@@ -65,23 +67,25 @@ def _find_informative_levels(hierarchy: Hierarchy) -> list[int]:
     return [number for number in range(1, len(counts)) if 1 < counts[number] < counts[number - 1]]
 
 
-def _parse_by_number(hierarchy: Hierarchy, text: str, flag: str) -> dict[int, Fraction]:
+def _parse_by_number(hierarchy: Hierarchy, text: str, argument: str) -> dict[int, Fraction]:
     """Numbers above 0 by the number of their level, the finest first."""
     try:
-        numbers = {hierarchy.find_level(name): number for name, number in _parse_numbers(text, flag).items()}
+        numbers = {hierarchy.find_level(name): number for name, number in _parse_numbers(text, argument).items()}
     except SchemaError as error:
-        raise SpecError(f"{flag}: {error}") from error
+        raise SpecError(f"`{argument}=`: {error}") from error
     return {level: numbers[level] for level in sorted(numbers) if numbers[level]}
 
 
-def _parse_numbers(text: str, flag: str) -> dict[str, Fraction]:
-    """Numbers by the name of a level, from `code=0.8,chapter=0.2`."""
+def _parse_numbers(text: str, argument: str) -> dict[str, Fraction]:
+    """Numbers by the name of a level, from code=0.8,chapter=0.2."""
     numbers: dict[str, Fraction] = {}
     for part in text.split(","):
         name, mark, number = part.rpartition("=")
         name = name.strip().lower()
         if not mark or not name or name in numbers:
-            raise SpecError(f"{part!r} is no level with a number of its own; write {flag} code=4/5,chapter=1/5.")
+            raise SpecError(
+                f"{part!r} is no level with a number of its own; write `{argument}='code=4/5,chapter=1/5'`."
+            )
         numbers[name] = parse_exact(number.strip(), f"the number of the level {name!r}")
         if numbers[name] < 0:
             raise SpecError(f"the number of the level {name!r} is below 0; give 0 or more.")

@@ -204,7 +204,7 @@ def test_the_optimum_is_taken_where_two_sizes_are_too_few() -> None:
 def test_the_plan_says_where_shrunk_is_closer() -> None:
     least, best = planned(buckets.Sizes.OPTIMAL), planned(buckets.Sizes.AUTO)
     (said,) = [each for each in buckets.list_remarks(least) if each.code == "shrunk-is-closer"]
-    assert "--method shrunk" in str(said)
+    assert "`method='shrunk'`" in str(said)
     assert said.numbers["shrunk"] < 0.7 * said.numbers["default"]
     assert said == next(
         each for each in buckets.list_remarks(planned(buckets.Sizes.OPTIMAL, "3c")) if each.code == "shrunk-is-closer"

@@ -182,7 +182,7 @@ def test_retentions_that_can_be_undone_are_accepted() -> None:
 
 def test_two_values_that_are_never_kept_are_refused_by_name() -> None:
     assert TIED.keep_numerators[:2] == (0, 0)
-    with pytest.raises(InfeasibleError, match=r"^2 values would never be kept.*--objective aggregate") as caught:
+    with pytest.raises(InfeasibleError, match=r"^2 values would never be kept.*`objective='aggregate'`") as caught:
         fine_grain.check_countable(TIED)
     assert caught.value.sentence_with_values.startswith("'value 0', 'value 1' would never be kept")
 
@@ -201,7 +201,9 @@ def test_retentions_that_drown_all_counts_are_refused_with_how_much_worse_they_a
     """One value is never kept, and another one with a coin of 1/6000: they can hardly be told apart."""
     plan = _plan((500, 10, 10, 10), _limits("20", "2", "2001/1000", "8"))
     assert plan.retentions == (Fraction(1, 2), 0, Fraction(1, 6000), Fraction(1, 2))
-    with pytest.raises(InfeasibleError, match=r"kept so rarely .* 1019 times that of uniform .*--objective aggregate"):
+    with pytest.raises(
+        InfeasibleError, match=r"kept so rarely .* 1019 times that of uniform .*`objective='aggregate'`"
+    ):
         fine_grain.check_countable(plan)
 
 
@@ -459,7 +461,7 @@ def test_values_that_are_never_kept_are_named() -> None:
 
 
 def test_a_direction_that_lets_beliefs_fall_is_remarked_upon() -> None:
-    assert "--direction both" in _remark(SKEWED, "not from falling")
+    assert "`direction='both'`" in _remark(SKEWED, "not from falling")
     both = _plan((50, 20, 12), _limits("12", "9", "7"), Options(Direction.BOTH, Objective.AGGREGATE))
     assert fine_grain.list_remarks(both) == []
 

@@ -262,8 +262,8 @@ THREE = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]]
         ([[0, 0, 1]], "code=2,chapter=-1", None, SpecError, "the number of the level 'chapter' is below 0; give 0"),
         ([[0, 0, 1]], "chapter=1", None, SpecError, "without records of the level 'code' its values cannot be counted"),
         ([[0, 0, 1]], "code=1", None, InfeasibleError, "no level above 'code' has a share or several groups; give"),
-        ([[0, 0, 1]], "code=1/2,block=1/2", None, SpecError, "--levels: there is no level 'block'; the hierarchy has"),
-        ([[0, 0, 1]], "code", None, SpecError, "'code' is no level with a number of its own; write --levels code=4/5"),
+        ([[0, 0, 1]], "code=1/2,block=1/2", None, SpecError, "`levels=`: there is no level 'block'; the hierarchy has"),
+        ([[0, 0, 1]], "code", None, SpecError, "'code' is no level with a number of its own; write `levels='code=4/5"),
         ([[0, 0, 1]], "code=1/2,CODE=1/2", None, SpecError, "'CODE=1/2' is no level with a number of its own; write"),
         ([[0, 0, 1]], "code=half,chapter=half", None, SpecError, "the number of the level 'code' is 'half': write a"),
         ([[0, 0, 1]], None, "code=0,chapter=0", SpecError, "no level has any importance; give one of them a number"),
@@ -301,7 +301,7 @@ def test_without_a_hierarchy_it_is_never_taken_and_says_what_it_needs() -> None:
     chosen = choose(histogram, BOUND, DRAWS, rivals=True)
     assert "levels" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.alternatives)}
     for name in ("levels", "auto"):
-        with pytest.raises(InfeasibleError, match=r"have no groups; declare them with --hierarchy COL=FILE\.$"):
+        with pytest.raises(InfeasibleError, match=r"have no groups; declare them with `hierarchies="):
             choose(histogram, BOUND, DRAWS, name, options={"levels": Options("code=1/2,chapter=1/2")})
 
 

@@ -1,0 +1,147 @@
+"""Arguments in sentences of the library, and the options that a terminal shows in their place."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato
+from command_line import people, run, write_csv
+from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
+from sfumato.cli.flags import format_flag, name_flags, name_flags_in_json
+from sfumato.cli.options import PromiseOptions, TableOptions
+from sfumato.errors import SchemaError
+
+BOUND = ("--prior", "1/10", "--posterior", "1/3")
+
+
+@pytest.mark.parametrize(
+    ("argument", "flags"),
+    [
+        ("person=", "--person"),
+        ("rows_per_person=", "--rows-per-person"),
+        ("person='patient'", "--person patient"),
+        ("rows_per_person=3", "--rows-per-person 3"),
+        ("rows_per_person=K", "--rows-per-person K"),
+        ("one_row='first:day'", "--one-row first:day"),
+        ("drop=['age']", "--drop age"),
+        ("drop=['age', 'home town', '']", "--drop age --drop 'home town' --drop ''"),
+        ("drop=('age',)", "--drop age"),
+        ("missing=['?', 'NA']", "--missing '?' --missing NA"),
+        ("compound=['a', 'b']", "--compound a,b"),
+        ("values=['HIV', 'COPD']", "--values HIV,COPD"),
+        ("ranges={'age': [0, 20, 40]}", "--ranges age=0,20,40"),
+        ("ranges={'home town': ...}", "--ranges 'home town=...'"),
+        ("ranges={'day': ['2024-01-01', '2025-01-01']}", "--ranges day=2024-01-01,2025-01-01"),
+        ("publish_at={'code': 'chapter'}", "--publish-at code=chapter"),
+        ("domains={'code': Path('codes.txt')}", "--domain code=codes.txt"),
+        ("hierarchies={'code': Path('FILE')}", "--hierarchy code=FILE"),
+        ("force=True", "--force"),
+        ("mechanism='uniform'", "--mechanism uniform"),
+        ("decimal=','", "--decimal ,"),
+        ("prior='1/10'", "--prior 1/10"),
+        ("form='bits'", "--subset-form bits"),
+        ("master='local[2]'", "--spark-master 'local[2]'"),
+        ("spec=BreachBound('1/10', '1/3')", "--prior 1/10 --posterior 1/3"),
+        ("spec=BreachBound(...)", "--prior with --posterior"),
+        ("spec=Tolerance(...)", "--tolerance"),
+        ("spec=Diversity(3)", "--diversity 3"),
+        ("spec=Nothing(3)", "--spec Nothing(3)"),
+        ("drop=[", "--drop ["),
+        ("drop=f(1, 2)", "--drop f(1, 2)"),
+    ],
+)
+def test_argument_is_an_option(argument: str, flags: str) -> None:
+    assert name_flags(f"Leave it out (`{argument}`), or not.") == f"Leave it out ({flags}), or not."
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "There is no column 'Diagnosis'. Did you mean 'diagnosis'?",
+        'The codes are written as `["a", "b"]`.',
+        "`sfumato verify` compares it.",
+        "a column 'x`drop=' and a column \"it's `drop=1`\"",
+        "persons' rows, and a person's",
+        "`drop=",
+    ],
+)
+def test_sentence_without_an_argument_stays(sentence: str) -> None:
+    assert name_flags(sentence) == sentence
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_any_name_can_be_pasted_into_a_shell(names: list[str]) -> None:
+    """Also one with a backquote, quotes, or what looks like an argument."""
+    *_, flags = name_flags(f"column {names[0]!r} is unique; leave it out: `drop={names!r}`").partition("leave it out: ")
+    assert shlex.split(flags) == [word for name in names for word in ("--drop", name)]
+
+
+@given(st.text())
+def test_no_sentence_breaks_anything(text: str) -> None:
+    name_flags(text)
+    name_flags(f"`drop={text}`")
+
+
+@pytest.mark.parametrize("kind", REQUIREMENT_KINDS, ids=lambda kind: kind.__name__)
+def test_kind_of_request_is_named_by_its_options(kind: type[sfumato.PrivacySpec]) -> None:
+    assert name_flags(f"`spec={kind.__name__}(...)`") == name_flags(kind.FLAGS_TEXT)
+    assert all(format_flag(flag.name) in name_flags(kind.FLAGS_TEXT) for flag in kind.FLAGS)
+
+
+def test_arguments_of_a_schema_are_options() -> None:
+    """Those with another name are in the table of names."""
+    options = {option.name for group in (TableOptions, PromiseOptions) for option in group.list_parameters()}
+    for name in sfumato.Schema.of.__annotations__.keys() - {"return"}:
+        assert name_flags(f"`{name}=`").removeprefix("--").replace("-", "_") in options
+
+
+def test_sentences_of_a_document_name_options_and_data_stay() -> None:
+    span = "`drop=['a']`"
+    document = {
+        "rows": [{"note": span}],
+        "column": span,
+        "notices": [{"sentence": span, "numbers": {"share": 0.5}}],
+        "remarks": [span],
+        "target": None,
+    }
+    assert name_flags_in_json(document) == {
+        **document,
+        "notices": [{"sentence": "--drop a", "numbers": {"share": 0.5}}],
+        "remarks": ["--drop a"],
+    }
+
+
+@pytest.mark.parametrize("name", ["number", "home`town"])
+def test_library_names_the_argument_and_a_terminal_the_option(desk: Path, name: str) -> None:
+    columns = people(**{name: range(60)})
+    request = sfumato.Request(
+        pa.table(columns), schema=sfumato.Schema.of("disease"), spec=sfumato.BreachBound("1/10", "1/3")
+    )
+    with pytest.raises(SchemaError) as caught:
+        sfumato.plan(request)
+    assert f"`person={name!r}`" in str(caught.value)
+    assert f"`identifier=[{name!r}]`" in str(caught.value)
+    assert "--" not in str(caught.value)
+    outcome = run("plan", write_csv(desk / "people.csv", columns), "--sensitive", "disease", *BOUND, "--json")
+    for message in (outcome.err, json.loads(outcome.out)["error"]["message"]):
+        assert f"--person {shlex.quote(name)}" in " ".join(message.split())
+        assert "identifier=[" not in message
+
+
+def test_notice_names_the_argument_and_a_terminal_the_option(desk: Path) -> None:
+    request = sfumato.Request(
+        pa.table(people()), schema=sfumato.Schema.of("disease"), spec=sfumato.BreachBound("1/10", "1/3")
+    )
+    (notice,) = (notice for notice in sfumato.plan(request).notices if notice.code == "domain-observed")
+    assert "(`domains={'disease': Path('FILE')}`)" in str(notice)
+    outcome = run("plan", write_csv(desk / "people.csv", people()), "--sensitive", "disease", *BOUND, "--json")
+    assert "(--domain disease=FILE)" in " ".join(outcome.err.split())
+    sentences = {notice["code"]: notice["sentence"] for notice in json.loads(outcome.out)["notices"]}
+    assert sentences["domain-observed"].endswith("(--domain disease=FILE).")
