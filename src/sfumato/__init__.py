@@ -1,4 +1,4 @@
-"""Publish a table about people so that analysts count accurately and nobody can point at a person.
+"""Publishes a table about people so that analysts count accurately and no one learns much about any single person.
 
 The holder of a table:
 
