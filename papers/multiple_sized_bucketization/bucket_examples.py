@@ -36,8 +36,8 @@ from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment,
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import compute_least_size
 from sfumato.mechanisms._bucketization.buckets.least_loss import find_optimal_setting
 from sfumato.mechanisms._bucketization.buckets.record_assignment import deal_round_robin
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import fill_second_part
 from sfumato.mechanisms._bucketization.buckets.size_methods import find_best_size
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import fill_second_part
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes, list_pairs
 
 Pair = tuple[int, int]

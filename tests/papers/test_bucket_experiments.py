@@ -28,7 +28,7 @@ from papers.multiple_sized_bucketization.running_times import (
     compare_programme,
     split_values,
 )
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import generate_rounds, split_top_down
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import generate_rounds, split_top_down
 
 
 @pytest.mark.parametrize(
