@@ -17,7 +17,7 @@ import pyarrow as pa
 from papers.baselines.suppression import select_remaining
 from papers.coded_table import CodedTable
 from papers.experiment import Conditions, Experiment
-from papers.experiment_outcome import Outcome, Verdict
+from papers.experiment_outcome import Outcome, Verdict, judge
 from papers.experiment_tables import TableSample
 from papers.measured_errors import Contestant, MeanError, MeasuredAnswers, measure, publish_once
 from papers.query_pools import Band, Pool, draw_crossed_pool, make_lower_bands
@@ -150,11 +150,6 @@ def _get_error(lines: Sequence[Line], at: float, name: str, band: int = 0) -> Me
     return next(errors[band] for place, other, errors in lines if (place, other) == (at, name))
 
 
-def _judge(holds: bool) -> Verdict:
-    """What a figure shows of the paper's table is not refuted by another table: it differs there."""
-    return Verdict.AGREES if holds else Verdict.DIFFERS
-
-
 def _describe_extent(conditions: Conditions, rows: int) -> str:
     return conditions.choose(f"In a quick run of {format_quantity(rows)} records ", "")
 
@@ -192,7 +187,7 @@ def figure2_limit(conditions: Conditions) -> Outcome:
         + f"; but Anatomy's own release, inverted, has {1 / gain:.2g} of PP's error at L = {limits[0]}, at a much "
         f"weaker promise, and subset selection, which holds for every prior, {subset:.2g} of it."
     )
-    verdict = _judge(below_up and below_anatomy)
+    verdict = judge([below_up, below_anatomy])
     return _make_outcome(
         lines, Axis("L, one over the posterior"), "Error of counts by the posterior", verdict, sentence
     )
@@ -222,7 +217,7 @@ def figure2_size(conditions: Conditions) -> Outcome:
         + " and ".join(f"{_format_change(lines, sizes, name)} ({name})" for name in (PP, ANATOMY))
         + ": the one is noise, the other mostly a bias of Anatomy's estimator."
     )
-    verdict = _judge(below_up and below_anatomy)
+    verdict = judge([below_up, below_anatomy])
     across = Axis("records")
     return _make_outcome(lines, across, "Error of counts by the size of the table", verdict, sentence)
 
@@ -271,7 +266,7 @@ def figure3(conditions: Conditions) -> Outcome:
         )
     )
     headings = ("method", "queries", "typical distance in %", "root of the mean square", "slope")
-    return Outcome(headings, tuple(rows), _judge(nearest == PP), sentence, figure)
+    return Outcome(headings, tuple(rows), judge([nearest == PP]), sentence, figure)
 
 
 def _measure_education(
@@ -313,11 +308,11 @@ def figure4(conditions: Conditions) -> Outcome:
             f"divides this table ({protected}) at L = {_format_numbers(divided_limits)}, where its error is down to "
             f"{gain:.2g} of UP's; in print it divides nothing and is UP"
             if divided_limits
-            else "divides nothing, and is UP but for its prior, as claimed"
+            else f"divides nothing ({protected}), and is UP but for its prior, as claimed"
         )
         + f"; merged by variance, PP has {by_variance:.2g} of its error at L = {limits[0]}."
     )
-    verdict = Verdict.DIFFERS if anatomy > 1 and divided_limits else _judge(anatomy > 1)
+    verdict = judge([anatomy > 1, not divided_limits])
     across = Axis("L, one over the posterior")
     return _make_outcome(lines, across, "Error of counts on a skewed table", verdict, sentence)
 
@@ -340,7 +335,7 @@ def figure4_size(conditions: Conditions) -> Outcome:
         f"{_format_change(lines, sizes, PP)}, and UP has {low:.2g} to {high:.2g} times the error of PP (in print PP "
         "is UP)."
     )
-    verdict = _judge(least > 1 and is_up)
+    verdict = judge([least > 1, is_up])
     return _make_outcome(lines, Axis("records"), "Error of counts on a skewed table by its size", verdict, sentence)
 
 
@@ -373,7 +368,7 @@ def figure5(conditions: Conditions) -> Outcome:
         f"take {growth:.1f} times as long; PP takes {others}. The seconds are of another machine and include all "
         "checks and files, so they are not compared."
     )
-    verdict = Verdict.AGREES if is_linear else Verdict.DIFFERS
+    verdict = judge([is_linear])
     return Outcome(("records", "method", "seconds"), tuple(rows), verdict, sentence, figure)
 
 
