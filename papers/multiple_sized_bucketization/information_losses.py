@@ -62,7 +62,7 @@ def figure7_2(conditions: Conditions) -> Outcome:
     allowed = [next(row[4] for row in rows if row[0] == census.name) for census in CENSUSES]
     reading = f"Anatomy cannot be made of {' and of '.join(refusals)}."
     figure = draw_panels("The diversity that caps would need", FACTOR_AXIS, panels, reading=reading)
-    ours, published = (
+    needed, published = (
         " and ".join(
             f"{_format_numbers([row[place] for row in rows if row[0] == census.name])} ({census.name})"
             for census in CENSUSES
@@ -70,7 +70,7 @@ def figure7_2(conditions: Conditions) -> Outcome:
         for place in (2, 3)
     )
     sentence = (
-        f"At θ = {_format_numbers(FACTORS)} the caps need an l of {ours}, "
+        f"At θ = {_format_numbers(FACTORS)} the caps need an l of {needed}, "
         + (
             f"as follows from the published shares: large but for θ = {FACTORS[-1]}, as the text says. "
             if all(agreeing[::2])

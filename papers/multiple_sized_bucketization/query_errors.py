@@ -217,6 +217,6 @@ def gain(conditions: Conditions) -> Outcome:
 
 
 ERRORS = (
-    Experiment("buckets/fig7-4", "errors of counts by the caps", figure7_4),
+    Experiment("buckets/fig7-4", "errors of counts by the caps", figure7_4, is_long=True),
     Experiment("buckets/beyond", "what sizes for counts and other estimators gain", gain),
 )

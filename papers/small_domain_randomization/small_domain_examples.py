@@ -374,7 +374,11 @@ def beyond(conditions: Conditions) -> Outcome:
     )
     lower = [row for row in rows if row[2] < row[3] and row[6] > row[7]]
     bounds = (f"{_format_range([row[7] / row[6] for row in rows if row[0] == name])} on {name}" for name in REQUESTS)
-    looseness = _format_range([row[9] for row in rows if row[10] > 1], 0)
+    looseness = (
+        f"{_format_range(ratios, 0)} times ({name})"
+        for name in REQUESTS
+        if (ratios := [row[9] for row in rows if row[0] == name and row[10] > 1])
+    )
     sentence = (
         "Merging the same groups by the exact variance, at the same bound and for the same attacker, has a standard "
         f"error of {' and '.join(ratio_texts)} times that of the paper's cells, and of "
@@ -382,7 +386,7 @@ def beyond(conditions: Conditions) -> Outcome:
         f"fewer than {USUAL_MINIMUM:,} records, and of the paper's the smallest has {min(row[5] for row in rows):,}. "
         f"In {len(lower)} of {len(rows)} cases the error is lower though the paper's bound of it is higher: the bound "
         f"of the paper's cells is {' and '.join(bounds)} times that of ours. Where the paper divides a table, its "
-        f"bound is {looseness} times the error that 95% of estimates keep, and for undivided tables "
+        f"bound is {' and '.join(looseness)} the error that 95% of estimates keep, and for undivided tables "
         f"{_format_range([row[8] for row in rows], 0)} times."
     )
     errors = tuple(f"error, {name}" for name in names)

@@ -218,7 +218,7 @@ def theorem4(conditions: Conditions) -> Outcome:
         "If all k records of a condition hold a value, their count by the printed iteration is off less often than "
         f"claimed for {len(below)} of {len(rows)} cases: {', '.join(texts)}"
         + (
-            f"; as k = {worst[2]} in groups of {worst[1]}: {worst[4]:.2f}, claimed {worst[3]:.2f}."
+            f"; as k = {worst[2]} in groups of {worst[1]}, by {drawn_error}: {worst[4]:.2f}, claimed {worst[3]:.2f}."
             if below
             else "; so the claim holds here."
         )

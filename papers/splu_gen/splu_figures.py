@@ -242,8 +242,8 @@ def figure11(conditions: Conditions) -> Outcome:
 
 
 FIGURES = (
-    Experiment("small-sums/fig7", "error of small counts by the group size", figure7),
-    Experiment("small-sums/fig8", "error of large counts by the selectivity", figure8),
+    Experiment("small-sums/fig7", "error of small counts by the group size", figure7, is_long=True),
+    Experiment("small-sums/fig8", "error of large counts by the selectivity", figure8, is_long=True),
     Experiment("small-sums/fig9", "error of large counts by the group size", figure9, is_long=True),
     Experiment("small-sums/fig10", "error of small counts of reactions", figure10, is_long=True),
     Experiment("small-sums/fig11", "error of large counts of reactions", figure11),
