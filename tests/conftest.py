@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,3 +48,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     if any(temporary.iterdir()):
         gc.collect()  # a release that was unpacked goes with its last reference
     assert list(temporary.iterdir()) == []
+
+
+@pytest.fixture
+def plain_signals() -> Iterator[None]:
+    """Signals as a terminal has them: under `nohup` some are ignored, and a child would inherit that."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -261,6 +261,7 @@ main(sys.argv[3:])
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_signals")
 @pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("how", ["taken", "ignored"])
 def test_signal_leaves_nothing_behind_and_is_ignored_where_it_was(desk: Path, table: Path, sent: str, how: str) -> None:
@@ -275,6 +276,7 @@ def test_signal_leaves_nothing_behind_and_is_ignored_where_it_was(desk: Path, ta
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_signals")
 def test_interrupt_while_the_program_is_loaded_ends_it_without_a_word() -> None:
     # Some module of the command line is never loaded: the signal comes instead.
     script = """
@@ -284,7 +286,7 @@ class Interrupting:
         if name == "sfumato.cli.app":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from sfumato.cli import entry_point as program
+from sfumato.cli import program
 program()
 """
     outcome = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)

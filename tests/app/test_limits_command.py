@@ -104,11 +104,11 @@ def test_answer_is_that_of_python(tmp_path: Path, mechanism: str) -> None:
 @pytest.mark.full
 def test_answer_of_a_new_process_is_that_of_a_copy(release: Release) -> None:
     script = (
-        "import sys; from sfumato._query import child_process; from sfumato._query.release import Release\n"
+        "import sys; from sfumato._query import query_process; from sfumato._query.release import Release\n"
         "if __name__ == '__main__':\n"
-        "    child_process.START = sys.argv[1]\n"
-        "    asking = child_process.Asking(Release.open(sys.argv[2]), (sys.argv[3],), is_batch=False)\n"
-        "    print(child_process.ask_apart(asking)[0].rows)"
+        "    query_process.START_METHOD = sys.argv[1]\n"
+        "    job = query_process.QueryJob(Release.open(sys.argv[2]), (sys.argv[3],), is_batch=False)\n"
+        "    print(query_process.ask_in_child(job)[0].rows)"
     )
     ran = [
         subprocess.run(
@@ -123,6 +123,7 @@ def test_answer_of_a_new_process_is_that_of_a_copy(release: Release) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_signals")
 @pytest.mark.parametrize(
     "sent",
     [
@@ -144,6 +145,7 @@ def test_command_that_is_stopped_takes_its_question_along(release: Release, sent
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_signals")
 def test_signal_that_comes_while_a_process_is_copied_is_not_lost(release: Release) -> None:
     """Python runs hooks then, and lets what they raise vanish."""
     hook = "import os, signal; os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGTERM)); "

@@ -14,8 +14,8 @@ from sfumato._core.random_draws import Draws
 from sfumato._engines.engine import Engine, TablePiece
 from sfumato._engines.shuffle import ORDER
 from sfumato._profile.batch_preparation import Preparation
+from sfumato._profile.combined_column_counts import count_and_hash_columns
 from sfumato._profile.equivalence_classes import ClassSizeShares, ClassSizeSketch, HashCache
-from sfumato._profile.joint_counts import count_and_hash_columns
 from sfumato._profile.piece_offsets import PieceCounts
 from sfumato._profile.record_sample import SAMPLE_PURPOSE, Sampler
 from sfumato._readers.sources import Source

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sfumato._core.small_text_files import read_csv_lines, read_small
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.counting.many_counts import count_many
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.duckdb_session import Session

@@ -23,7 +23,7 @@ from sfumato._query.answer import Answer
 from sfumato._query.attached_tables import read_attached_table
 from sfumato._query.batch_queries import Progress, ask_many
 from sfumato._query.consistent_answers import CountAdjuster, make_adjuster
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.counting.file_counts import RecordFiles
 from sfumato._query.counting.many_counts import count_many
 from sfumato._query.counting.simple_sql import parse_simple_count

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato._core.array_types import Codes, Counts, Floats, Indices, Mask, UInts
 from sfumato._core.cell_values import Value, build_domain_array, split_value
 from sfumato._core.markdown import format_as_code
-from sfumato._records.bit_sets import BitWords
+from sfumato._records.bit_masks import BitWords
 from sfumato._records.column_codes import CodedRows, Field, PublishedColumn, SensitiveColumns, TableColumn
 from sfumato._records.tally import Holdings, Key, Scan, Scanner, Tally, WeightTallies
 from sfumato._request.schema import COMPOUND_MARK

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sfumato._core.array_types import Floats, Indices
 from sfumato._records import RecordsInMemory
-from sfumato._records.bit_sets import WORD_BITS, BitWords, pack_bits
+from sfumato._records.bit_masks import WORD_BITS, BitWords, pack_bits
 from sfumato._records.tally import Holdings
 
 MOST_MATCHES = 8

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sfumato._core.option_fields import Flag, OptionValues
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
-from sfumato._request.decoy_count_thresholds import CountThresholds
+from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato.errors import SpecError
 
 REQUIREMENT_KINDS: tuple[type[PrivacySpec], ...] = (

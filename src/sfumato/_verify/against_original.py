@@ -30,13 +30,13 @@ from sfumato._release.manifest_reader import load_json
 from sfumato._request.hierarchy import Hierarchy
 from sfumato._request.person_rows import PersonCheck
 from sfumato._request.schema import NullPolicy, Ranges, Role, Schema
+from sfumato._verify.check_results import Check, Verification
 from sfumato._verify.distributions import read_reference
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.file_checks import PERSONS, verify_folder
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
 from sfumato._verify.row_order import check_order
-from sfumato._verify.verification import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 
 MEMORY_LIMIT = "512MB"

@@ -20,10 +20,10 @@ from sfumato._release.readme import make_readme
 from sfumato._release.untrusted_files import GET_AGAIN, check_page
 from sfumato._request.accepted_risks import AcceptedRisks
 from sfumato._request.person_rows import UNCHECKED_SENTENCE
+from sfumato._verify.check_results import Check, Verification
 from sfumato._verify.distributions import read_reference
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.manifest_view import ManifestView
-from sfumato._verify.verification import Check, Verification
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError
 
 FITNESS = "fitness"

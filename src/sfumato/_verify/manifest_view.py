@@ -22,7 +22,7 @@ from sfumato._records.sql_quoting import quote_name
 from sfumato._release.manifest import KNOWN_FILES
 from sfumato._release.manifest_reader import list_record_resources
 from sfumato._request.person_rows import PersonCheck
-from sfumato._verify.verification import Check
+from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
 
 MOST_COMBINATIONS = 1 << 18

@@ -33,9 +33,9 @@ import pyarrow.parquet as pq
 from sfumato._core.array_types import Codes, Counts, Floats, Places
 from sfumato._records.column_codes import decode_dictionary
 from sfumato._records.sql_quoting import quote_name
+from sfumato._verify.check_results import Check
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 ERROR_RATE = 1e-6

@@ -338,7 +338,8 @@ def build() -> TyperGroup:
     app = typer.Typer(
         name=NAME,
         pretty_exceptions_enable=False,
-        help="Publish a table about people so that analysts count accurately and nobody can point at a person.",
+        help="Publishes a table about people so that analysts count accurately "
+        "and no one learns much about any single person.",
         epilog="Start with: sfumato demo",
     )
     app.callback()(_handle_program_options)

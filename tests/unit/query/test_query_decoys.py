@@ -29,7 +29,7 @@ from selection import examples
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups
 from sfumato._request.schema import Schema

@@ -22,7 +22,7 @@ from sfumato._core.random_draws import Draws
 from sfumato._planning.mechanism_choice import choose
 from sfumato._publish.publication import publish
 from sfumato._publish.request import Request
-from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.counting.simple_sql import parse_simple_count
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release

@@ -8,7 +8,7 @@ import pytest
 
 from releases import people, published, published_by
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.estimate import NO_RECORDS
 from sfumato._query.release import Release
 from sfumato._request.hierarchy import Hierarchy

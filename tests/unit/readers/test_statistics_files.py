@@ -231,7 +231,7 @@ def test_worker_that_is_ended_by_the_system_is_a_damaged_file(desk: Path, monkey
         started.replace(
             "main()",
             "_leave_no_core; import os, signal; import sfumato._readers.statistics_worker as w; "
-            "w._Table.batches = lambda *given: os.kill(os.getpid(), signal.SIGSEGV); w.main()",
+            "w._Table.read_batches = lambda *given: os.kill(os.getpid(), signal.SIGSEGV); w.main()",
         ),
     ):
         monkeypatch.setattr(statistics_files, "WORKER_CODE", crash)

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from command_line import fail, run, run_apart
 from releases import WAYS, edit_manifest, people, published_by, read_json
 from selection import examples
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.release import Release
 from sfumato._records import DATA_FILE
 from sfumato._records.bucket_records import BUCKET_CONTENTS, BUCKET_RECORDS

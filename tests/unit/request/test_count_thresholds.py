@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato import DecoyGroups, Histogram, InfeasibleError, SpecError
-from sfumato._request.decoy_count_thresholds import CountThresholds
+from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato._request.requirement_kinds import make_requirement
 
 

@@ -20,7 +20,7 @@ from selection import examples
 from sfumato._core.exact_numbers import Exact, parse_exact, round_share_down
 from sfumato._request.belief_bounds import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato._request.bucket_and_decoy_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
-from sfumato._request.decoy_count_thresholds import CountThresholds
+from sfumato._request.count_accuracy_request import CountThresholds
 from sfumato._request.histogram import Histogram
 from sfumato._request.requirement_kinds import REQUIREMENT_KINDS, make_requirement
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError

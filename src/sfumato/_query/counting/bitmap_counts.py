@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sfumato._core.array_types import Codes, Counts, Mask, Places
 from sfumato._query.counting.record_blocks import Block
 from sfumato._query.counting.shared_conditions import Workload, match_codes
-from sfumato._records.bit_sets import WORD_BITS, BitWords, count_bits, pack_bits, pack_columns
+from sfumato._records.bit_masks import WORD_BITS, BitWords, count_bits, pack_bits, pack_columns
 
 COMBINATION_BATCH = 32
 """Combinations whose bits are counted in one call."""

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Codes, Counts, Places
 from sfumato._query.counting import bitmap_counts
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.counting.file_counts import FileCounter, RecordFiles, SymbolCounter
 from sfumato._query.counting.record_blocks import Block, read_record_schema
 from sfumato._query.counting.shared_conditions import Workload, build_workload
 from sfumato._query.estimate import Estimates
 from sfumato._query.query_runner import find_method
 from sfumato._records import RecordReader
-from sfumato._records.bit_sets import BitWords
+from sfumato._records.bit_masks import BitWords
 from sfumato._release.manifest import Manifest
 from sfumato.errors import QueryError
 from sfumato.mechanisms.estimator import Moments

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sfumato._core.array_types import Codes, Mask
 from sfumato._core.cell_values import Scalar, simplify_type
 from sfumato._core.object_store import Address, File, open_for_arrow
-from sfumato._query.counting.count_queries import Range
+from sfumato._query.counting.count_request import Range
 from sfumato._query.counting.shared_conditions import QueriedColumn, Workload, convert_moment
 from sfumato._records import RecordReader
 from sfumato._records.column_codes import encode_values

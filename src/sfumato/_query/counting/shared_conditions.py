@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sfumato._core.array_types import Codes, Mask, Places
 from sfumato._core.cell_values import Scalar, Value, display, find_field_type, simplify_type
-from sfumato._query.counting.count_queries import Condition, CountQuery, Range
+from sfumato._query.counting.count_request import Condition, CountQuery, Range
 from sfumato._query.impossible_literals import describe_missing_value, explain_missing_range, explain_missing_value
 from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Ranges, explain_missing_column

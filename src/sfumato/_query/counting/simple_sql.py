@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from sfumato._core.cell_values import Scalar, Value, split_value
-from sfumato._query.counting.count_queries import Condition, CountQuery, Range
+from sfumato._query.counting.count_request import Condition, CountQuery, Range
 from sfumato._records.sql_quoting import TABLE
 from sfumato._release.manifest import Manifest
 from sfumato._request.hierarchy import format_level_name

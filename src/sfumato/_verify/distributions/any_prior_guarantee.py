@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.sub_table_distribution import compute_raised_belief, parse_bound
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
-from sfumato._verify.verification import Check
 
 
 def check_any_prior(design: JsonView, worst: Fraction | None) -> Check:

@@ -20,11 +20,11 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.bucket_records import BucketEncoding
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._records.sql_quoting import quote_name
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.distributions.score_tests import MOST_DEVIATION, SMALLEST_VARIANCE
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values, list_coarse_columns
-from sfumato._verify.verification import Check
 
 Lines = tuple[Codes, Codes, Codes]
 """Of the table of buckets: ids, places of the values, and counts."""

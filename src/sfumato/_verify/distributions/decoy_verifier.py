@@ -13,7 +13,8 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.column_codes import encode_batch_values
 from sfumato._records.value_records import ValueEncoding
 from sfumato._release.manifest import WEIGHTS
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution
 from sfumato._verify.distributions.score_tests import (
     LARGEST_TRANSITION,
@@ -25,7 +26,6 @@ from sfumato._verify.distributions.score_tests import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_published_values, count_true_values, match_values
-from sfumato._verify.verification import Check
 
 CHANCE = 1e-9
 

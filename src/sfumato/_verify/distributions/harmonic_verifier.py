@@ -13,7 +13,8 @@ import numpy as np
 from sfumato._core.array_types import Floats
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.reference_distribution import (
     ReferenceDistribution,
     ValueRetention,
@@ -25,7 +26,6 @@ from sfumato._verify.distributions.sub_table_distribution import read_retention
 from sfumato._verify.distributions.weight_checks import are_close, are_values
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 

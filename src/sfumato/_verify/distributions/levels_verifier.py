@@ -17,6 +17,7 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.level_set_records import LevelSetEncoding
 from sfumato._records.sql_quoting import quote_name
 from sfumato._request.hierarchy import Hierarchy
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.distributions.score_tests import check_distribution, find_largest_deviation
@@ -29,7 +30,6 @@ from sfumato._verify.distributions.subset_verifier import (
 from sfumato._verify.distributions.weight_checks import are_close, are_values
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_true_values, list_coarse_columns
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 MOST_LEVELS = 8

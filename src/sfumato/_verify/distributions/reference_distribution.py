@@ -10,9 +10,9 @@ from typing import Any
 
 from sfumato._core.json_types import JsonView
 from sfumato._records import RecordEncoding
+from sfumato._verify.check_results import Check
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 
 WeightTable = Mapping[str, list[Any]]
 """The columns of a table of weights, each with its values."""

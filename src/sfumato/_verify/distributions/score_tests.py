@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato._core.array_types import Floats
-from sfumato._verify.verification import Check
+from sfumato._verify.check_results import Check
 
 SMALLEST_VARIANCE = 100
 MOST_DEVIATION = 8

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from sfumato._core.json_types import JsonView
 from sfumato._request.belief_bounds import BreachBound
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.sub_table_distribution import (
     compute_lowered_belief,
     compute_raised_belief,
@@ -14,7 +15,6 @@ from sfumato._verify.distributions.sub_table_distribution import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection, count_original_values
-from sfumato._verify.verification import Check
 
 Factor = Callable[[int], Fraction | None]
 """The largest factor by which a published value moves the odds of a value, by its place; None without a limit."""

@@ -11,8 +11,9 @@ import numpy as np
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import ValueEncoding
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions import uniform_verifier as uniform_distribution
-from sfumato._verify.distributions import value_distribution
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.distributions.sub_table_distribution import (
     SubTableDistribution,
@@ -23,7 +24,6 @@ from sfumato._verify.distributions.sub_table_distribution import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import WHOLE, Connection, count_original_values, count_published_values
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 

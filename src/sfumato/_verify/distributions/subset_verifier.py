@@ -17,6 +17,7 @@ from sfumato._core.json_types import JsonView
 from sfumato._records.member_columns import MemberColumnEncoding
 from sfumato._records.set_records import SetEncoding
 from sfumato._records.sql_quoting import quote_name
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
 from sfumato._verify.distributions.reference_distribution import ReferenceDistribution, WeightTable
 from sfumato._verify.distributions.score_tests import (
@@ -35,7 +36,6 @@ from sfumato._verify.original_counts import (
     list_coarse_columns,
     register_domain,
 )
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 BATCH_ROWS = 1 << 17

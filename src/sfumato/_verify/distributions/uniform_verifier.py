@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sfumato._core.exact_numbers import parse_exact
 from sfumato._core.json_types import JsonView
-from sfumato._verify.distributions import value_distribution
+from sfumato._verify.check_results import Check
+from sfumato._verify.distributions import single_value_checks as value_distribution
 from sfumato._verify.distributions.any_prior_guarantee import check_any_prior, check_bounded_posteriors
 from sfumato._verify.distributions.reference_distribution import (
     ReferenceDistribution,
@@ -23,7 +24,6 @@ from sfumato._verify.distributions.sub_table_distribution import (
 )
 from sfumato._verify.manifest_view import ManifestView
 from sfumato._verify.original_counts import Connection
-from sfumato._verify.verification import Check
 
 
 def read_distribution(design: JsonView) -> SubTableDistribution:

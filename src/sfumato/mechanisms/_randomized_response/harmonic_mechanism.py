@@ -272,7 +272,7 @@ def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> Brows
     """The coin, and how often each value is redrawn."""
     weighing = design.weighing
     return BrowserEstimator(
-        Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps}
+        Path(__file__).with_name("harmonic.js"), {"retention": weighing.retention, "swaps": weighing.swaps}
     )
 
 

@@ -240,7 +240,7 @@ def _compute_hit_chances(design: Design, value_count: int, lines: int) -> Floats
 
 def _make_twin(design: Design, whole: Tally, holdings: Holdings | None) -> BrowserEstimator:
     """The sets, and how often they hold a value."""
-    return BrowserEstimator(Path(__file__).with_suffix(".js"), asdict(design.selection.weighing))
+    return BrowserEstimator(Path(__file__).with_name("subset.js"), asdict(design.selection.weighing))
 
 
 CLOSED: Method[Design] = make_weighted_method(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from releases import published_by
 from selection import examples
-from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.count_request import CountQuery
 from sfumato._query.estimate import Estimate
 from sfumato._query.intervals import compute_intervals, compute_standard_errors
 from sfumato._query.release import Release

@@ -27,7 +27,7 @@ from releases import SENSITIVE, WAYS, people, published, published_by
 from selection import examples
 from sfumato._core.cell_values import Value
 from sfumato._query.counting import bitmap_counts, cell_keys, counting_strategy, record_blocks
-from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.counting.cube_counts import Cube
 from sfumato._query.counting.file_counts import SymbolCounter
 from sfumato._query.counting.many_counts import _group_by_wheres, count_many

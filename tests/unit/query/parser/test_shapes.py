@@ -16,7 +16,7 @@ from conditions import Condition
 from hospitals import Published, close, counted
 from releases import people, published, published_by
 from sfumato._query.answer import Answer
-from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.counting.count_request import CountQuery, Range
 from sfumato._query.estimate import Estimate
 from sfumato._query.release import Release
 from sfumato._records.value_records import ValueEncoding

@@ -11,8 +11,8 @@ from sfumato.mechanisms._bucketization.buckets.bucket_problem import NoBucketing
 from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
 from sfumato.mechanisms._bucketization.buckets.cap_rounding import Integers
 from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, add_remedy, find_optimal_setting
-from sfumato.mechanisms._bucketization.buckets.recursive_two_sizes import split_top_down
 from sfumato.mechanisms._bucketization.buckets.relaxation import relax
+from sfumato.mechanisms._bucketization.buckets.two_size_splitting import split_top_down
 from sfumato.mechanisms._bucketization.buckets.two_sizes import find_best_two_sizes
 
 # Buckets of one size: the best setting is the smallest size that works.

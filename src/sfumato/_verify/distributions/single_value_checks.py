@@ -13,6 +13,7 @@ import pyarrow as pa
 from sfumato._core.array_types import Floats
 from sfumato._core.json_types import JsonView
 from sfumato._records.value_records import SymbolReader, ValueEncoding
+from sfumato._verify.check_results import Check
 from sfumato._verify.distributions.reference_distribution import WeightTable
 from sfumato._verify.distributions.score_tests import (
     LARGEST_TRANSITION,
@@ -32,7 +33,6 @@ from sfumato._verify.original_counts import (
     list_coarse_columns,
     match_values,
 )
-from sfumato._verify.verification import Check
 from sfumato.errors import ReleaseFormatError
 
 
