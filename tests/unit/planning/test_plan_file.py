@@ -58,7 +58,7 @@ def test_plan_file_is_read_as_it_was_written(desk: Path) -> None:
 def test_plan_file_is_for_its_owner_only_and_says_so(desk: Path) -> None:
     keep(PLAN, desk / "plan")
     assert (desk / "plan").stat().st_mode & 0o777 == 0o600
-    assert json.loads((desk / "plan").read_text())["warning"].startswith("private: whoever has this file can undo")
+    assert json.loads((desk / "plan").read_text())["warning"].startswith("private: anyone who has this file can undo")
 
 
 def test_existing_file_is_never_overwritten(desk: Path) -> None:
