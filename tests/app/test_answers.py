@@ -216,7 +216,7 @@ def test_publication_is_marked_private(publication: Publication) -> None:
     assert not UNPRINTABLE.search(repr(publication))
     assert repr(publication).endswith("; private)")
     shown = parsed(publication._repr_html_())
-    assert words(shown).startswith("PRIVATE: for the holder of the table")
+    assert words(shown).startswith("PRIVATE: for the data steward")
     assert "PRIVATE" not in publication.release._repr_html_()
     assert [words(each) for each in shown.findall("ul/li")] == [
         " ".join(each.sentence.split()) for each in publication.notices

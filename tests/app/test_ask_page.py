@@ -80,7 +80,7 @@ def test_page_is_refused_in_one_sentence(desk: Path, release: Path) -> None:
     assert "missing option '--out'" in fail(desk, "page", release)
     assert "would lie in a release" in fail(desk, "page", release, "--out", release / "ask.html")
     assert "ends in .html" in fail(desk, "page", release, "--out", "ask.txt")
-    assert "is not a release" in fail(desk, "page", desk, "--out", "ask.html")
+    assert "is not a readable release" in fail(desk, "page", desk, "--out", "ask.html")
     (desk / "ask.html").write_text("old", encoding="utf-8")
     assert "exists" in fail(desk, "page", release, "--out", "ask.html")
 

@@ -152,8 +152,6 @@ def make_hospital_table(rows: int, seed: int = SEED) -> pa.Table:
     """Invent patients: skewed diagnoses, correlated with age and sex. No real person is in it.
 
     The generator is an ordinary one, because these numbers protect nobody.
-
-    The generator is an ordinary one, because these numbers protect nobody.
     """
     generator = np.random.default_rng(seed)
     weights = np.array([weight for weight, *_ in DIAGNOSES.values()])
@@ -178,8 +176,6 @@ def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> 
     """Write the table and its release into a folder, verify the release, and ask it three questions.
 
     The folder also gets a code book with the possible diagnoses and their chapters.
-
-    Beside the table stands what a code book would say: which diagnoses there are, and in which chapters.
     """
     folder = Path(folder)
     table = folder / "hospital.parquet"

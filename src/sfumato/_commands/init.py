@@ -37,8 +37,6 @@ def init(
     """Write a draft of a request file: likely roles of the columns, and open decisions for the data steward.
 
     The file contains names of columns, but no value and no count of the table.
-
-    The file holds names of columns, and no value and no count of the table.
     """
     target = Path(out)
     check_place(target, force=force)

@@ -68,8 +68,6 @@ def query(  # noqa: PLR0913 - the options of the command
     """Answer a question in SQL; every number comes with a standard error and a 95% confidence interval.
 
     `Release.sql` does the same for an open release, and documents each argument.
-
-    `Release.sql` does the same for a release that is open already, and says what each argument means.
     """
     opened = release if isinstance(release, Release) else Release.open(release)
     opened.check_method(method)
@@ -140,10 +138,6 @@ def audit(  # noqa: PLR0913 - the options of the command
     `second` is another release of the same table with its plan file. `population` is a register that an attacker may
     link. `context` is a TOML file with statements of the data steward. `questions` are further SQL queries. The report
     names the `command` that made it.
-
-    `second` is another release of the same table with its plan file, `population` a register that an attacker may
-    link with, `context` a TOML file of what a person states, and `questions` SQL of the steward's own. The report
-    says by which `command` it was made.
     """
     if out is not None:
         check_place(Path(out), force=force)

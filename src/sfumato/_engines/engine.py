@@ -3,10 +3,6 @@
 Engines know no mechanisms and no release files. The work on a piece is the same for every engine, and is defined once,
 elsewhere (`table_profile`, `persons`, `record_writer`). Work, items and results can be pickled, so that they can be
 sent to other processes.
-
-It knows no mechanism and no file of a release: what is done with a piece is the same for every engine, and is written
-once, beside it (`table_profile`, `persons`, `record_writer`). Work, items and results can be pickled, so that they may
-travel.
 """
 
 from __future__ import annotations

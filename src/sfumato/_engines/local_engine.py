@@ -1,8 +1,6 @@
 """Runs work on one machine: pieces are batches that a thread reads ahead, and parts are collected as they arrive.
 
 Memory does not grow with the table: only a few pieces wait at any time, and shuffled rows spill to disk.
-
-Memory does not grow with the table: only a few pieces wait anywhere, and what was shuffled spills to disk.
 """
 
 from __future__ import annotations

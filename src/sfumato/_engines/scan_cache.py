@@ -3,10 +3,6 @@
 Dictionary columns are stored as codes in the narrowest type, and the others unchanged: in memory up to a budget, and
 then in a file without a name. If rows are too large for this, nothing is cached, and the table is read again. The cache
 is as secret as the table.
-
-Columns that come as dictionaries are kept as codes in the narrowest type, the others as they are; in memory up to a
-budget, and then in a file without a name. Where a row would take too much of it, nothing is kept, and the table is read
-again. What is kept is secret: it is the table.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Every row has a 64-bit key in the column `ORDER`, whose leading bits determine the row's file and part. The order
 therefore depends only on the keys and the number of rows, not on how rows were cut into pieces.
-
-Every row carries a 64-bit word, in the column `ORDER`. Its leading bits say which file and which part it belongs to; so
-this depends on the word and on the number of rows alone, and not on how rows were cut into pieces.
 """
 
 from __future__ import annotations

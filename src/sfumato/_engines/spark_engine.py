@@ -4,11 +4,6 @@ Spark gets one row for each piece of work, and shuffles blocks: the rows that a 
 the table. Workers run the same readers and the same writer as a thread on one machine, so the release has the same
 bytes. The engine uses only features that every Spark has: a session in one process, Spark Connect, and servers with its
 protocol. This module does not import Spark: a caller with a session has imported it.
-
-Spark gets one row for each piece of work, and shuffles blocks: what a batch of the table sends to one file. It never
-sees the table. What a worker does is what a thread of one machine does, with the same readers and the same writer, so
-the release has the same bytes. Only what every Spark has is used: a session of one process, Spark Connect, and servers
-that speak its protocol. Nothing here imports Spark: whoever has a session has it.
 """
 
 from __future__ import annotations

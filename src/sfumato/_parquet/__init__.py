@@ -2,7 +2,4 @@
 
 A file consists of row groups, a group of chunks, one for each column, and a chunk of pages. A chunk does not depend on
 its position in the file, so any thread can encode it; only the groups have an order.
-
-A file is made of groups of rows, a group of chunks, one for each column, and a chunk of pages. No chunk knows where in
-the file it will be, so that any thread makes it; only putting groups one after the other has an order.
 """

@@ -2,9 +2,6 @@
 
 Apart from the compressed size, a page does not depend on the order of rows: numbers are packed in one run, and repeated
 numbers are not run-length encoded.
-
-Nothing in a page depends on which rows are neighbours, but the size to which it is compressed: numbers are packed in
-one run, and never told by how often one of them is repeated.
 """
 
 from __future__ import annotations
@@ -46,9 +43,6 @@ def pack_codes(codes: Codes, width: int) -> Bytes:
     """Packs numbers below 2^width into `width` bits each; zeros fill the last group of eight.
 
     A machine word holds several numbers. Neighbours are shifted together, then pairs of them, until no gaps are left
-    between the bits of a word.
-
-    A word of the machine holds several numbers: neighbours are shifted together, then pairs of them, until nothing is
     between the bits of a word.
     """
     gap = BYTE if width <= BYTE else WIDEST  # from the start of one number to the start of the next

@@ -2,9 +2,6 @@
 
 Values keep their types, so that they can be written again without knowing their meaning. Input is untrusted: invalid
 bytes are refused, and memory is never allocated by claimed sizes.
-
-What is read is kept with its types, so that it can be written again by somebody who does not know what it means. A file
-may come from anywhere: what cannot be is refused, and nothing is made as large as it claims to be.
 """
 
 from __future__ import annotations

@@ -84,9 +84,6 @@ class Rewrite:
 
     Row-local: the result for a row depends only on its own values, its number, its rank among the rows of the same
     value, the plan and the key.
-
-    Row-local: what happens to a row depends on its own values, its number, its rank among the rows of the same value,
-    the plan and the key.
     """
 
     columns: tuple[TableColumn, ...]

@@ -3,10 +3,6 @@
 Rows are published in the order of their random keys. The leading bits of the key scatter them to parts, each part is
 sorted, and the parts are written one after the other. The order is therefore the same for any number of parts, pieces
 or threads.
-
-Rows are published in the order of the keyed words they carry. They are scattered by the leading bits of that word, each
-part is sorted, and the parts are written one after the other; so the order is the same however many parts, pieces or
-threads there were.
 """
 
 from __future__ import annotations

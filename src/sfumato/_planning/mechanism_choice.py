@@ -41,11 +41,6 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 
     With `rivals`, every other mechanism that meets the request is planned too, under its own guarantee. Without
     `draws`, a new key is used; give draws to repeat a release.
-
-    Which one is the best follows the size of the domain, the request and the options, and no count of the table but
-    what a request for shares lets through.
-    With `rivals`, every other mechanism that meets the request is planned too, under the guarantee that it gives.
-    Draws are those of a new key unless others are given, as for a release that shall be repeated.
     """
     histogram = histogram if isinstance(histogram, Histogram) else Histogram.of([*histogram], [*histogram.values()])
     draws = draws or Draws.from_fresh_key()

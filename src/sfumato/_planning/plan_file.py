@@ -2,9 +2,6 @@
 
 Two independent releases of one table compose: an attacker who sees both multiplies the amplification. A data steward
 who may have to publish again keeps this file unreadable for others, and destroys it when it is no longer needed.
-
-Two independent releases of one table compose: an attacker who sees both multiplies the amplification. A holder who may
-have to publish again keeps this file, readable by nobody else, and destroys it when it is no longer needed.
 """
 
 from __future__ import annotations
@@ -244,10 +241,6 @@ def claim_plan_file(path: Path | None) -> Iterator[Claim]:
     A new file is created empty, readable only by its owner, and locked until the release is written. If the publication
     fails, the file is removed. A killed run leaves it empty, and the next run takes it over. A file with content is
     never overwritten.
-
-    A new file is created empty for its owner's eyes only, and locked until the release is out. If there is none in the
-    end, nor is there a file. A run that is killed leaves it empty, and the next one takes it over; a file that holds
-    anything is never written to.
     """
     if path is None:
         yield Claim()

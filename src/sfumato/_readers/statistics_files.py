@@ -1,12 +1,12 @@
 """Reads files of SPSS (.sav, .zsav), Stata (.dta) and SAS (.sas7bdat, and .xpt for transport).
 
-- Value labels become the values. A code without a label stays, as text; codes that share a label are written with it.
-- Codes that are declared as missing are missing: missing ranges in SPSS, .a to .z in Stata, .A to .Z in SAS. Blank
-  texts are missing too.
-- A column of numbers without decimals is one of whole numbers; dates are dates, and times of day are texts.
+- Value labels replace codes. A code without a label becomes text. Codes with the same label are written after it.
+- Codes declared as missing are missing values: missing ranges in SPSS, .a to .z in Stata, .A to .Z in SAS. Blank
+  strings are missing too.
+- Numeric columns without decimals hold whole numbers. Dates stay dates, and times of day become text.
 - Columns have their short names; labels of variables are not read.
 
-The files are read in another process (`statistics_worker`), because a damaged file can end the process that reads it.
+The files are read in another process (`statistics_worker`), because a damaged file can crash the process that reads it.
 """
 
 from __future__ import annotations

@@ -3,10 +3,6 @@
 A release is a Data Package. The additions of sfumato are under the key `sfumato`: the format, the mechanism, its
 design, the ranges and the treatment of missing values. Each mechanism states which of these may depend on counts of the
 original table.
-
-A release is a Data Package. What sfumato adds stands under the key `sfumato`: the format, the mechanism, its design,
-the ranges and the treatment of missing values. What of it may follow counts of the original table is for each mechanism
-to say.
 """
 
 from __future__ import annotations

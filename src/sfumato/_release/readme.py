@@ -84,9 +84,6 @@ def make_readme(manifest: Manifest, rows: int) -> str:
 
     The README follows from the manifest and the number of records, so that `verify` can write it again. Template 1
     escaped neither names nor values; it is used for releases without such characters.
-
-    Everything follows from the manifest as it is read back, and from the number of records, so that `verify` can write
-    it again. Template 1 escaped neither names nor values; it is written for releases without such characters.
     """
     is_escaped = manifest.readme_template > 1
     naming, data = manifest.naming, manifest.data_file

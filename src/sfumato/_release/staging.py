@@ -7,14 +7,6 @@ targets stay, because not every file system shows the locks of other machines.
 The names in the hidden directory record the progress of a run. `ready/NAME` is the complete new release, until it is
 exchanged with the old one; then it is the old one. Where no exchange in one step exists, the old release is
 `aside/NAME` until the new one has its place. If both exist, the old one is moved back.
-
-Everything is written below a hidden directory `.sfumato-*` next to the target and moved into place by renaming. A lock
-tells a run that is alive from one that crashed; what a crashed run left behind is removed by the next to the same
-target. Never what another target's left: not every file system tells a machine which locks another one holds.
-
-The names in the hidden directory say how far a run came, at whatever moment it is killed. `ready/NAME` is the whole new
-release, until it changes places with the old one: then it is that. Where there is no such step, the old release is
-`aside/NAME` while the new one takes its place; if both are there, it goes back.
 """
 
 from __future__ import annotations

@@ -3,10 +3,6 @@
 The files of one publication lie in a folder `version-*` that is named after their digest and never changes. The
 datapackage.json beside it names these files; one put writes it, after all others. A reader of the old release therefore
 sees only old files, or finds one missing, but never a mixture.
-
-What belongs to one publication lies in a folder `version-*` that is named after its digest and never changes. The
-datapackage.json beside it names the files there, and is written last, by one put. So whoever reads the old release
-while a new one takes its place reads the old one, or misses a file of it; never some of both.
 """
 
 from __future__ import annotations

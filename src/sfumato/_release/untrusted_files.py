@@ -3,10 +3,6 @@
 A release is data from someone else. A file of a few kilobytes can claim billions of records, and a link can point at
 any file of the reader. The metadata of Parquet files are read first, and absurd sizes are refused before any memory is
 allocated for them.
-
-A release is data from somebody else. A file of some kilobytes can claim thousands of millions of records, and a link
-can point at any file of the reader. What Parquet files say of themselves is read first, and absurd sizes are refused
-before anything is made as large as they say.
 """
 
 from __future__ import annotations
