@@ -99,9 +99,9 @@ def warn_of_frequent_values(histogram: Histogram, bound: BreachBound, column: st
     if len(frequent) == histogram.domain_size:
         coverage = "No value is covered in full: raise the prior, or group the values otherwise."
     sentence = (
-        f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. For an attacker who knows "
-        "the frequencies, the bound does not cover these values: it limits only the rise of their odds (to a factor of "
-        f"{bound.person_amplification}). For the most frequent value, an attacker's confidence may reach "
+        f"more frequent in {column!r} than the prior {bound.prior}: {format_values(frequent)}. For an attacker who "
+        "knows the frequencies, the bound does not cover these values: it limits only the rise of their odds (by a "
+        f"factor of {bound.person_amplification}). For the most frequent value, an attacker's confidence may reach "
         f"{float(largest_belief):.2f}. {coverage}"
     )
     numbers: dict[str, NoticeNumber] = {
