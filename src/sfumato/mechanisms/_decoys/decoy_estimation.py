@@ -233,9 +233,7 @@ class _Estimate:
 def _compute_estimate(reading: _Reading, joint: JointDistribution, parts: Sequence[_SelectedRecords]) -> _Estimate:
     """The estimate, and its variance by the delta method."""
     value, total = 0.0, reading.total
-    common = np.zeros_like(
-        joint.shares
-    )  # the contribution of every record of the release, through the published histogram
+    common = np.zeros_like(joint.shares)  # added by every record of the release, through the published histogram
     weights_by_part = []
     for part in parts:
         median, rows = _find_weighted_median(part.theta, joint.shares), float(part.first.sum())
