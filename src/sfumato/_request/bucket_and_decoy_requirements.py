@@ -79,7 +79,7 @@ class ShareCap(PrivacySpec):
     @property
     def sentence(self) -> str:
         """The caps in plain words."""
-        return f"each of {len(self.caps)} values may be at most its own cap of the records of any bucket."
+        return f"in any bucket, the share of each of {len(self.caps)} values may be at most its own cap."
 
     def find_common_bound(self, histogram: Histogram) -> BreachBound | None:
         """The bound from the largest share, which an attacker knows as prior, to the smallest limit of a value."""
@@ -142,10 +142,10 @@ class LinearCap(PrivacySpec):
     @property
     def sentence(self) -> str:
         """The caps in plain words."""
-        others = f", but each of {len(self.named)} values at most its own cap" if self.named else ""
+        others = f", but for each of {len(self.named)} values at most its own cap" if self.named else ""
         return (
-            f"a value may be at most {self.factor} times its share plus {self.offset} of the records of any "
-            f"bucket{others}."
+            f"in any bucket, the share of a value may be at most {self.factor} times its share of the table plus "
+            f"{self.offset}{others}."
         )
 
     def to_json(self) -> Json:

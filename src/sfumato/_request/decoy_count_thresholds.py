@@ -95,7 +95,7 @@ class CountThresholds(PrivacySpec):
         needed = cls.FLAGS[:3]
         if lacking := " and ".join(f"`{flag.name}=`" for flag in needed if flag.name not in arguments):
             raise SpecError(
-                f"A group size from thresholds also needs {lacking}, for example `off_by='3/10'` `small_count=5` "
+                f"a group size from thresholds also needs {lacking}, for example `off_by='3/10'` `small_count=5` "
                 "`small_chance='2/5'`."
             )
         small, large = (
