@@ -188,7 +188,7 @@ def test_columns_protected_each_for_itself_are_refused(desk: Path) -> None:
     table, schema = patients(300), Schema.of(("disease", "sex"))
     request = Request(table, schema=schema, spec=DecoyGroups(2), accept_exposure=True, **accepting(table, schema))
     publish(request, desk / "release", unsafe_test_key=known_key(0))
-    assert "each for itself cannot be asked in a page" in fail(desk, "page", "release", "--out", "ask.html")
+    assert "a page cannot count several columns" in fail(desk, "page", "release", "--out", "ask.html")
 
 
 INHERITED = ("constructor", "toString", "__proto__", "hasOwnProperty", "valueOf", "__defineGetter__")

@@ -211,9 +211,8 @@ def test_missing_sensitive_column_is_refused_with_the_columns_there_are(desk: Pa
 
 def test_publishing_without_a_sensitive_column_is_refused(desk: Path, table: Path) -> None:
     sentence = fail(desk, "publish", table, "--out", "release", *BOUND)
-    assert sentence == (
-        "name the column to protect with --sensitive COL, or several to protect as one with --compound A,B."
-    )
+    assert "--sensitive COL" in sentence
+    assert "--compound A,B" in sentence
 
 
 @pytest.mark.parametrize(
@@ -246,7 +245,7 @@ def test_option_for_one_column_is_refused_twice(desk: Path, table: Path, options
 
 def test_table_without_a_public_column_is_refused(desk: Path, table: Path) -> None:
     sentence = fail(desk, *publishing(table, "--drop", "age", "--identifier", "sex"))
-    assert sentence == "no public column is left to publish beside the sensitive one."
+    assert sentence == "there would be no public column to publish beside the sensitive one; keep at least one."
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.string(), pa.int64(), pa.float64()], ids=str)
@@ -431,7 +430,7 @@ def test_domain_without_the_missing_value_is_refused_where_values_are_missing(de
 def test_column_of_one_value_is_refused_and_a_declared_domain_helps(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["HIV"]))
     sentence = fail(desk, *publishing("people.csv"))
-    assert sentence.startswith("the sensitive column has one value, so there is nothing to hide it among;")
+    assert sentence.startswith("the sensitive column has only one value, so no other value can replace it;")
     (desk / "domain.txt").write_text("HIV\n")
     assert "has one value" in fail(desk, *publishing("people.csv", "--domain", "disease=domain.txt"))
     (desk / "domain.txt").write_text("HIV\nflu\n")

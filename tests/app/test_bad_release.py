@@ -174,7 +174,7 @@ def test_file_added_to_a_release_does_not_verify(desk: Path, release: Path) -> N
     (release / "names.csv").touch()
     outcome = run("verify", "release")
     assert outcome.code == 1
-    assert "files that are not of the release lie in it; remove them: names.csv." in outcome.err
+    assert "the release contains files that do not belong to it; remove them: names.csv." in outcome.err
 
 
 def test_verifying_against_a_table_of_other_columns_is_refused(desk: Path, release: Path) -> None:

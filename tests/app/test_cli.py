@@ -529,7 +529,7 @@ def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) 
 def test_verify_says_what_was_checked(release: Path) -> None:
     outcome = succeed("verify", release)
     assert [line[:5] for line in outcome.out.splitlines()] == ["ok   "] * 10
-    assert "a belief of 1/10 can rise to 1/2 at most, within the promised 1/2 (odds times 9)" in outcome.words
+    assert "a belief of 1/10 can rise to 1/2 at most, within the guaranteed 1/2 (odds times 9)" in outcome.words
 
 
 def test_verify_with_the_original_checks_public_columns_and_posteriors(release: Path, table: Path) -> None:

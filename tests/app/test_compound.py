@@ -317,7 +317,7 @@ def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list
     asked = [*SMALL_DOMAIN, "--as-published", "small-domain", "--plan-file", "plan.json", *more]
     sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
     assert sentence == (
-        "one value of column 'rare' alone could come to be believed with 13/15 (about 0.867), above 2/3: this "
+        "one value of column 'rare' alone could be believed with 13/15 (about 0.867), above 2/3: this "
         "mechanism protects combinations, not the columns they are made of; choose --mechanism uniform or "
         "--mechanism subset, which cover every statement."
     )
@@ -384,7 +384,7 @@ def test_bounds_for_combinations_are_refused(desk: Path) -> None:
     bounds = bounds_file(desk, {"flu / tea": ("1/5", "1/2")})
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, "--bounds", bounds)
     assert sentence == (
-        "bounds for combinations say nothing about the columns they are made of; ask for a tolerance "
+        "bounds for combinations do not protect the single columns; ask for a tolerance "
         "(--tolerance), or for one bound with --mechanism uniform or --mechanism subset, which cover every statement."
     )
 
@@ -407,16 +407,19 @@ def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path)
 @pytest.mark.parametrize(
     ("compound", "words"),
     [
-        ("disease", "a compound is made of at least two different columns, such as disease,drug."),
-        ("disease,disease", "a compound is made of at least two different columns, such as disease,drug."),
+        ("disease", "a compound needs at least two different columns, such as disease,drug."),
+        ("disease,disease", "a compound needs at least two different columns, such as disease,drug."),
         ("disease,nothing", "the table has no column 'nothing'; it has 'sex', 'disease', 'age', 'drug'."),
         ("disease,", "the table has no column ''; it has 'sex', 'disease', 'age', 'drug'."),
         (
             "disease, drug",
             "the table has no column ' drug'; did you mean 'drug'? It has 'sex', 'disease', 'age', 'drug'.",
         ),
-        ("", "name the sensitive column: nothing else is protected."),
-        ("sex,disease,age,drug", "no public column is left to publish beside the sensitive one."),
+        ("", "there is no sensitive column, so nothing would be protected. Name one with `sensitive=`."),
+        (
+            "sex,disease,age,drug",
+            "there would be no public column to publish beside the sensitive one; keep at least one.",
+        ),
     ],
 )
 def test_compound_that_is_none_is_refused(desk: Path, compound: str, words: str) -> None:
@@ -448,7 +451,9 @@ def test_column_of_a_compound_has_no_other_role(desk: Path, options: list[str], 
 def test_column_named_as_the_compound_is_refused(desk: Path, name: str) -> None:
     table = write_parquet(desk / "table.parquet", {**two_columns(), name: ["a", "b"] * 350})
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"])
-    assert sentence == "the table has a column 'disease + drug', the name of what is sensitive together; rename it."
+    assert sentence == (
+        "the table has a column 'disease + drug', which is the joint name of the sensitive columns; rename it."
+    )
 
 
 def test_name_of_a_column_with_a_comma_is_quoted_in_a_compound(desk: Path) -> None:

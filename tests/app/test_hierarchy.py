@@ -110,10 +110,22 @@ def test_hierarchy_of_the_release_may_have_its_lines_in_any_order(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ((b"HIV,blood", b"HIV,immune"), "other levels or groups of 'disease' than the release; name its own."),
-        ((b"cold,lungs", b"cold,blood"), "other levels or groups of 'disease' than the release; name its own."),
-        ((b"chapter", b"block"), "other levels or groups of 'disease' than the release; name its own."),
-        ((b"asthma", b"gout"), "the hierarchy has other values of 'disease' than the release; name its own."),
+        (
+            (b"HIV,blood", b"HIV,immune"),
+            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+        ),
+        (
+            (b"cold,lungs", b"cold,blood"),
+            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+        ),
+        (
+            (b"chapter", b"block"),
+            "other levels or groups of 'disease' than the release; give the hierarchy of the release.",
+        ),
+        (
+            (b"asthma", b"gout"),
+            "the hierarchy has other values of 'disease' than the release; give the hierarchy of the release.",
+        ),
         ((b"code", b"chapter"), "a hierarchy has at least two levels with different names"),
     ],
     ids=lambda given: given[1].decode() if isinstance(given, tuple) else "",
@@ -222,7 +234,7 @@ def test_request_that_groups_cannot_meet_is_said(table: Path) -> None:
         ((*HIERARCHY, "--publish-at", "sex=chapter"), "column 'sex' cannot be published at a level"),
         ((*HIERARCHY, "--publish-at", "disease"), "'disease' should be written as --publish-at COL=LEVEL."),
         ((*HIERARCHY, "--domain", "disease=codes.csv"), "line 1 of the domain file"),
-        (("--hierarchy", "sex=codes.csv"), "only a sensitive column that is protected alone can have one."),
+        (("--hierarchy", "sex=codes.csv"), "only a single sensitive column can. Leave its hierarchy out."),
         (("--hierarchy", "disease"), "'disease' should be written as --hierarchy COL=FILE."),
         (("--hierarchy", "disease=nowhere.csv"), "the hierarchy 'nowhere.csv' cannot be read"),
         (("--hierarchy", "disease=short.csv"), "holds 2 values outside its declared domain"),

@@ -91,7 +91,7 @@ def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
     [
         (
             ("--levels", "code=0.8,chapter=0.3"),
-            "the shares of the levels must add up to 1, and 'code=0.8,chapter=0.3' ",
+            "the shares of the levels must add up to 1; 'code=0.8,chapter=0.3' ",
         ),
         (
             ("--levels", "chapter=1"),
@@ -99,7 +99,10 @@ def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
         ),
         (("--levels", "code=0.5,block=0.5"), "--levels: there is no level 'block'; the hierarchy has code, chapter."),
         (("--importance", "code"), "'code' is no level with a number of its own; write --importance code="),
-        ((*SHARED, "--importance", "code=1"), "shares of the levels and their importance were given; give one of "),
+        (
+            (*SHARED, "--importance", "code=1"),
+            "`levels=` gives shares and `importance=` computes them; give only one of ",
+        ),
         (
             (*SHARED, "--mechanism", "subset"),
             "options of 'levels' were given, and the mechanism is 'subset'; leave one",

@@ -115,7 +115,7 @@ def test_release_that_promises_less_than_its_persons_need_does_not_verify(table:
     publish(request(table, rows_per_person=3), "release")
     edit_manifest(Path("release"), lambda written: written["sfumato"]["persons"].update(most=4))
     (failed,) = (check for check in verify("release").checks if not check.has_passed and check.name != "fitness")
-    assert failed.detail == "a person may have 4 rows, and the promise is for 3."
+    assert failed.detail == "a person may have 4 rows, but the guarantee covers 3."
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) ->
     written["sfumato"]["design"]["retention"] = str(alone.release.manifest.design.retention)
     written["sfumato"]["digest"] = compute_manifest_digest(written)
     (Path("release") / MANIFEST).write_text(json.dumps(written))
-    with pytest.raises(ReleaseFormatError, match="its promise is untrue"):
+    with pytest.raises(ReleaseFormatError, match="its guarantee does not hold"):
         verify("release")
 
 

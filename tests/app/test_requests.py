@@ -112,14 +112,14 @@ def test_two_kinds_of_request_are_refused(
     desk: Path, table: Path, command: Command, options: list[str], pair: str
 ) -> None:
     sentence = refused(desk, *command(table, *options))
-    assert sentence == f"two kinds of request were made, by {pair}; make one of them."
+    assert sentence == f"two kinds of request were made, by {pair}; choose one of them."
 
 
 @commands
 @pytest.mark.parametrize(
     ("tolerance", "words"),
     [
-        ("1", "the tolerance is 1, and must be above 1: a belief may rise by this factor."),
+        ("1", "the tolerance is 1 and must be above 1. It is the factor by which a belief may rise."),
         ("0.99", "the tolerance is 99/100, and must be above 1: "),
         ("0", "the tolerance is 0, and must be above 1: "),
         ("-3", "the tolerance is -3, and must be above 1: "),
@@ -139,8 +139,8 @@ def test_tolerance_that_protects_nothing_is_refused(desk: Path, table: Path, com
     """Every share of at least a hundredth is certain if it may rise a hundred times."""
     sentence = refused(desk, *command(table, "--tolerance", "100"))
     assert sentence == (
-        "with a tolerance of 100 the belief in every value may rise to certainty, so nothing would be protected; "
-        "choose a smaller one."
+        "with a tolerance of 100 the belief in every value may rise to certainty, so nothing would "
+        "be protected. Choose a smaller tolerance."
     )
 
 
@@ -260,8 +260,8 @@ def test_bounds_may_have_a_byte_order_mark_spaces_and_more_columns(desk: Path) -
 def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, table: Path, command: Command) -> None:
     sentence = refused(desk, *command(table, "--mechanism", "small-domain", "--prior", "1/100", "--posterior", "1/2"))
     assert sentence == (
-        "every value that occurs holds more than the prior 1/100 of the records, so nothing would be protected; raise "
-        "the prior above the share of the values to protect."
+        "every value that occurs has a share above the prior 1/100, so no value would be protected; raise the "
+        "prior above the share of the values to protect."
     )
 
 
@@ -269,7 +269,10 @@ def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, ta
     ("options", "words"),
     [
         (SMALL_DOMAIN, "every value that occurs holds more than the prior 1/3 of the records"),
-        (("--mechanism", "subset", *BOUND), "the sensitive column has one value, so there is nothing to hide it among"),
+        (
+            ("--mechanism", "subset", *BOUND),
+            "the sensitive column has only one value, so no other value can replace it",
+        ),
         (TOLERANCE, "with a tolerance of 2 the belief in every value may rise to certainty"),
     ],
     ids=["small-domain", "subset", "fine-grain"],

@@ -166,7 +166,7 @@ def test_odds_that_rise_too_far_are_noticed_beside_the_original(folder: Path, tm
     ).checks
     found = {each.name: each for each in checks}
     assert not found["posteriors"].has_passed
-    assert found["posteriors"].detail == "the odds of a value can rise more than the promised 3 times."
+    assert found["posteriors"].detail == "the odds of a value can rise by more than the guaranteed factor 3."
 
 
 @both_cells
