@@ -143,7 +143,7 @@ class Crossing:
     """Whether a point represents all values between it and the previous point."""
 
     def interval(self, level: float) -> Interval:
-        """The range from the first point that may have reached the share to the one where all later ones certainly have.
+        """The range from the first point that may have reached the share to the one after which all certainly have.
 
         If the number is t, the estimate at t is not far below zero, and the estimate at the previous point is not far
         above it. Each of the two fails with half of the error probability. Source: Woodruff 1952, for a band of tests.
