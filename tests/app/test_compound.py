@@ -209,7 +209,7 @@ def test_value_of_a_compound_is_a_tuple(made: Path) -> None:
     assert release.count(("it's", "tea")).value == pytest.approx(float(expected), abs=1e-6)
     for value in ("it's", ("it's",)):
         with pytest.raises(
-            QueryError, match=r"^a value of 'disease \+ drug' has a part for each of its columns, such as"
+            QueryError, match=r"^a value of 'disease \+ drug' needs a part for each of its columns, such as"
         ):
             release.count(value)
     with pytest.raises(QueryError, match=r"^'disease \+ drug' has no value \"it's / poison\""):

@@ -169,7 +169,7 @@ def test_numbers_that_no_double_holds_stay_exact(suffix: str, tmp_path: Path) ->
 @pytest.mark.parametrize("suffix", [".dta", ".sav"])
 @pytest.mark.parametrize(
     ("values", "words"),
-    [(["a\0b", "a\0c"], "texts with a zero in them"), ([1e308, 2.5], "too large"), ([math.inf, 2.5], "too large")],
+    [(["a\0b", "a\0c"], "strings with a zero character"), ([1e308, 2.5], "too large"), ([math.inf, 2.5], "too large")],
     ids=["zero", "large", "infinite"],
 )
 def test_what_packages_would_change_is_refused(suffix: str, values: list[Any], words: str, tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_no_rows_count_zero(hospital_release: Published, value: Any) -> None:
 def test_answer_from_no_rows_says_so(hospital_release: Published) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE age > {} AND disease = 'flu'"
     assert hospital_release.release.sql(sql.format(200)).note == (
-        "no record satisfies the condition on the public columns; check how their values are spelt."
+        "no record satisfies the condition on the public columns; check the spelling of their values."
     )
     assert hospital_release.release.sql(sql.format(20)).note is None
 

@@ -270,7 +270,7 @@ class _QueryReader:
         return None if len(places) == len(self.places) else places
 
 
-_NO_VALUES = "list at least one value to count, or leave the list out to count every record."
+_NO_VALUES = "give the values to count in a list, such as ['HIV'], or give none to count every record."
 
 
 def _make_value_tuple(values: Iterable[Value]) -> tuple[Value, ...]:

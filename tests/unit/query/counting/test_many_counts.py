@@ -465,7 +465,7 @@ def test_values_are_numbered_in_their_order_in_the_end(texts: list[str]) -> None
         (CountQuery({}, [["HIV"]]), "in a list"),  # type: ignore[list-item]
         (CountQuery({3: 5}), "has no public column '3'"),  # type: ignore[dict-item]
         (CountQuery({"age": b"20"}), "b'20' cannot be compared with 'age'"),
-        (CountQuery({"age": [20, [21]]}), "give a value, several, or a Range"),
+        (CountQuery({"age": [20, [21]]}), "give one value, several values, or a Range"),
         (CountQuery({"Sex": Range(at_least="\ud800")}), "cannot be compared with 'Sex'"),
     ],
 )

@@ -420,7 +420,7 @@ def test_moments_are_compared_with_edges_that_have_an_offset_or_none(tmp_path: P
         ("30-60", "^'age' has no range '30-60'; did you mean"),
         (["[0,30)", "30-60"], "^'age' has no range '30-60'; did you mean"),
         (30, "^30 cannot be compared with 'age'"),
-        (Range(at_least=30), "^'age' was published in ranges: name those to look for; it has "),
+        (Range(at_least=30), "^'age' was published in ranges: list the ranges to count; it has "),
     ],
 )
 def test_count_of_many_refuses_what_is_no_range(ranges: Release, condition: Any, sentence: str) -> None:
