@@ -27,7 +27,7 @@ from sfumato.errors import QueryError, ReleaseFormatError
 TYPES = "info shows the types of the columns"
 UNFIT = f"the columns of the release do not support this query as written; {TYPES}."
 _KINDS = {
-    "VARCHAR": "a text", "BOOLEAN": "a truth value", "DATE": "a date", "TIMESTAMP": "a time", "INTERVAL": "a time span",
+    "VARCHAR": "a string", "BOOLEAN": "a boolean", "DATE": "a date", "TIMESTAMP": "a time", "INTERVAL": "a time span",
 }  # fmt: skip
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?(\d+)?|DOUBLE|FLOAT|DECIMAL.*|INTEGER_LITERAL")
 

@@ -14,7 +14,7 @@ from sfumato.errors import QueryError
 NAMED_VALUES = 20
 """The largest number of existing values that a message lists."""
 _KINDS = {
-    "string": "texts", "integer": "whole numbers", "number": "numbers", "boolean": "truth values", "date": "dates",
+    "string": "strings", "integer": "whole numbers", "number": "numbers", "boolean": "booleans", "date": "dates",
     "datetime": "times",
 }  # fmt: skip
 

@@ -340,7 +340,7 @@ RECORDS = family_of([0, 0, 1, 1], [30.0, 70.0], "records")
             id="exact below total",
         ),
         pytest.param(
-            [1, 1, 1, 1], [family_of([0, 0, 0, 0], [5.0, 7.0], "known")], "known 1 is 7, but no cell", id="no cell"
+            [1, 1, 1, 1], [family_of([0, 0, 0, 0], [5.0, 7.0], "known")], "known 1 is 7, but no remaining cell", id="no cell"
         ),
         pytest.param(
             [1, 1, 1, 1], [family_of([0, 0, 0, 0], [-5.0], "known")], "known 0 is -5, but no count is negative",
@@ -518,9 +518,9 @@ def test_a_total_of_zero_needs_no_row(tmp_path: Path) -> None:
         ("sex,sex,total\nF,F,3\n", "each once"),
         ("sex,total\n", "has no rows"),
         ("sex,total\nF,3\nF,4\n", "line 3 of .* repeats"),
-        ("sex,total\nF,many\n", "line 2 of .* has no total"),
-        ("sex,total\nF,-1\n", "line 2 of .* has no total"),
-        ("sex,total\nF,nan\n", "line 2 of .* has no total"),
+        ("sex,total\nF,many\n", "line 2 of .* has no valid total"),
+        ("sex,total\nF,-1\n", "line 2 of .* has no valid total"),
+        ("sex,total\nF,nan\n", "line 2 of .* has no valid total"),
         ("sex,total\nF,1,234\n", "line 2 of .* has 3 fields, but the header has 2"),
     ],
 )

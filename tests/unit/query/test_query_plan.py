@@ -363,9 +363,7 @@ def test_spread_that_is_below_zero_by_chance_has_no_root(release: Release) -> No
         release, "SELECT stay, SQRT(COUNT(*) - 1000) AS x FROM release WHERE disease = 'flu' GROUP BY stay", "x"
     )
     assert all(
-        math.isnan(each.value)
-        and each.note == "no root, because the estimate is negative by chance"
-        for each in found
+        math.isnan(each.value) and each.note == "no root, because the estimate is negative by chance" for each in found
     )
 
 

@@ -147,7 +147,7 @@ class _ColumnComputer:
             .type
         )
         if find_field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
-            raise QueryError("an estimate can be combined with numbers only, not with strings, dates or truth values.")
+            raise QueryError("an estimate can be combined with numbers only, not with strings, dates or booleans.")
         get = self._make_getter(exp.Cast(this=node.copy(), to=exp.DataType.build("double")))
         return lambda line: None if get(line) is None else Number(float(get(line)))
 

@@ -24,7 +24,7 @@ UNKNOWN = (
 )
 UNFIT = (
     r"^(?!.*Error)(the columns of the release do not support this query as written; |'\w+' is (not|neither) a|"
-    r"[A-Z]+ does not accept (a|nothing)|there is no column '|a text and a number cannot be compared)"
+    r"[A-Z]+ does not accept (a|nothing)|there is no column '|a string and a number cannot be compared)"
 )
 NO_VALUE = r"^no value of 'disease' satisfies the condition; (its|did you mean 'flu'\? Its) values are 'HIV', "
 UNREADABLE = r"^this SQL cannot be parsed: "
@@ -32,23 +32,21 @@ SAME_NAME = r"^two columns of the answer have the same name; rename one with AS\
 NOT_ESTIMATED = (
     r" cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, AVG, STD"
 )
-SAMPLED = (
-    r"^a sample would only make the error larger; leave it out to count all records"
-)
+SAMPLED = r"^a sample would only make the error larger; leave it out to count all records"
 NO_ARITHMETIC = r" cannot be computed from estimates: use \+ - \* / of COUNT, SUM, AVG and numbers"
 SINGLE_ROWS = (
     r"^'disease' is protected, so single rows can be neither shown with it nor chosen by it; count them instead: SELECT "
     r"disease, COUNT\(\*\) FROM release GROUP BY disease\.$"
 )
-COMPARED = (
-    r"^a condition on single records cannot compare with an estimate; ask for the estimate first and write it as"
-)
+COMPARED = r"^a condition on single records cannot compare with an estimate; ask for the estimate first and write it as"
 OF_ESTIMATES = r" of estimates would measure their errors more than the groups; use SUM, AVG, COUNT, MIN and MAX of "
 FUNCTION = r" of an estimate has no known error; use \+ - \* /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER"
 DISTINCT = r" cannot be answered: a release gives frequencies, but not which values occur; count them with GROUP BY\."
 SUBQUERY = r"^a subquery cannot use 'disease', because it is estimated, not known; use it in WHERE"
 ALONE = r"^a subquery runs on its own, so it cannot use a column of the outer release; join the table instead\.$"
-FILTERS = r"^a subquery over release with sensitive columns may only filter records and select columns; aggregate, order"
+FILTERS = (
+    r"^a subquery over release with sensitive columns may only filter records and select columns; aggregate, order"
+)
 TWICE = r"^the join counts some records several times, which the error bars do not allow for; join a table in"
 
 REFUSED_QUERIES = {
