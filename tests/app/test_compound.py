@@ -392,7 +392,7 @@ def test_bounds_for_combinations_are_refused(desk: Path) -> None:
 def test_lists_of_combinations_are_refused(desk: Path) -> None:
     table = write_parquet(desk / "table.parquet", two_columns())
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"], "--subset-form", "list")
-    assert sentence == "sets of a compound are written as bits; leave --subset-form list out."
+    assert sentence == "sets of several columns are written as bits; remove --subset-form list."
 
 
 def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path) -> None:

@@ -340,7 +340,7 @@ RECORDS = family_of([0, 0, 1, 1], [30.0, 70.0], "records")
             id="exact below total",
         ),
         pytest.param(
-            [1, 1, 1, 1], [family_of([0, 0, 0, 0], [5.0, 7.0], "known")], "known 1 is 7, but no remaining cell", id="no cell"
+            [1, 1, 1, 1], [family_of([0, 0, 0, 0], [5.0, 7.0], "known")], "known 1 is 7, but no remaining", id="no cell"
         ),
         pytest.param(
             [1, 1, 1, 1], [family_of([0, 0, 0, 0], [-5.0], "known")], "known 0 is -5, but no count is negative",

@@ -354,5 +354,5 @@ def test_published_value_outside_the_domain_is_refused(tmp_path: Path) -> None:
     table = pq.read_table(release.folder / DATA_FILE)
     strange = table.set_column(table.schema.names.index("disease"), "disease", pa.array(["plague"] * len(table)))
     pq.write_table(strange, release.folder / DATA_FILE)
-    with pytest.raises(ReleaseFormatError, match=r"^the release holds a value outside its domain"):
+    with pytest.raises(ReleaseFormatError, match=r"^the release contains a value outside its domain"):
         release.crosstab("disease")

@@ -35,8 +35,8 @@ NOT_ESTIMATED = (
 SAMPLED = r"^a sample would only make the error larger; leave it out to count all records"
 NO_ARITHMETIC = r" cannot be computed from estimates: use \+ - \* / of COUNT, SUM, AVG and numbers"
 SINGLE_ROWS = (
-    r"^'disease' is protected, so single rows can be neither shown with it nor chosen by it; count them instead: SELECT "
-    r"disease, COUNT\(\*\) FROM release GROUP BY disease\.$"
+    r"^'disease' is protected, so single rows can be neither shown with it nor chosen by it; count them instead: "
+    r"SELECT disease, COUNT\(\*\) FROM release GROUP BY disease\.$"
 )
 COMPARED = r"^a condition on single records cannot compare with an estimate; ask for the estimate first and write it as"
 OF_ESTIMATES = r" of estimates would measure their errors more than the groups; use SUM, AVG, COUNT, MIN and MAX of "
@@ -93,7 +93,7 @@ REFUSED_QUERIES = {
     "SELECT SUM(DISTINCT age) FROM release WHERE disease = 'flu'": DISTINCT,
     "SELECT MIN(disease) FROM release": NOT_ESTIMATED,
     "SELECT MAX(disease) FROM release": NOT_ESTIMATED,
-    "SELECT MEDIAN(disease) FROM release": r"^quantiles are only available for public numbers; count the protected values",
+    "SELECT MEDIAN(disease) FROM release": r"^quantiles are only available for public numbers; count the prot",
     "SELECT MEDIAN(age) + 2 * AVG(age) FROM release WHERE disease = 'flu'": r"^a median or quantile can be scaled, rou",
     "SELECT QUANTILE_CONT(age, 2) FROM release WHERE disease = 'flu'": r"^a quantile needs one number from 0 to 1, suc",
     "SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM release WHERE disease = 'flu'": r"^a quantile needs one number from 0",

@@ -527,5 +527,5 @@ def test_value_outside_its_cell_is_refused(tmp_path: Path) -> None:
     column = str(release.manifest.cell_column)
     strange = table.set_column(table.schema.names.index(column), column, pa.array([200] * len(table), pa.int32()))
     pq.write_table(strange, path)
-    with pytest.raises(ReleaseFormatError, match=r"^the release holds a value outside its cell; get it again"):
+    with pytest.raises(ReleaseFormatError, match=r"^the release contains a value outside its cell; get it again"):
         release.count("flu")
