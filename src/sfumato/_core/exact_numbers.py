@@ -24,8 +24,8 @@ def parse_exact(number: Exact, what: str = "a number") -> Fraction:
     `1/3%`, which could mean a third or a third of a hundredth.
     """
     if isinstance(number, float):
-        written = float.__repr__(number)
-        raise SpecError(f"{what} must be exact, and the float {written} is not: write it as a string, '{written}'.")
+        digits = float.__repr__(number)
+        raise SpecError(f"{what} must be exact, and the float {digits} is not: write it as a string, '{digits}'.")
     try:
         if isinstance(number, str) and _HUGE.search(number):
             raise ValueError("the exponent is too large")

@@ -148,7 +148,7 @@ class Address:
             shutil.copyfileobj(file, sink, PIECE_BYTES)
 
     def put(self, source: Path | bytes) -> None:
-        """Writes the file, which appears only when complete; bytes are written in one request."""
+        """Writes the file, which appears at the end; bytes appear completely or not at all."""
         with self._store.open_output_stream(self._path, compression=None) as sink:
             if isinstance(source, bytes):
                 sink.write(source)

@@ -92,9 +92,9 @@ def translate_spark_errors() -> Iterator[None]:
 def explain_missing_package(error: ImportError) -> MissingExtraError:
     """The error for a Spark installation without its optional packages."""
     match = re.search(r"(\S+) >= \S+ must be installed", str(error))
-    named = f" {match[1].lower()!r}" if match else ""
+    package_name = f" {match[1].lower()!r}" if match else ""
     return MissingExtraError(
-        f"Spark is installed without the package{named} that this needs; install it, or Spark with all its "
+        f"Spark is installed without the package{package_name} that this needs; install it, or Spark with all its "
         "packages (pip install 'sfumato[spark]')."
     )
 

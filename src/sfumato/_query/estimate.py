@@ -256,9 +256,7 @@ class Estimate(Tabular):
         """Lists the cautions on this number."""
         note = self.note or ""
         own_note = note.removesuffix(BELOW_ZERO).removesuffix("; ")
-        may_open = (
-            self.has_interval and self.origin is not None
-        )  # a ratio may have such an interval; no other number does
+        may_open = self.has_interval and self.origin is not None  # other numbers have finite intervals
         is_open = may_open and not all(map(math.isfinite, self.interval(level)))
         reason = (
             NO_END

@@ -315,13 +315,13 @@ class GroupEstimator:
 
     def _compute_theta(self, number: int, cut: Cut, factors: Floats) -> Floats:
         """The contribution of a record of the cut to a sum, for each value of the domain."""
-        wanted = self.prepared_question.where.select_values(cut.bits) & self.prepared_question.tests[
+        is_wanted = self.prepared_question.where.select_values(cut.bits) & self.prepared_question.tests[
             number
         ].select_values(cut.bits)
         scores = self.prepared_question.scores[number]
         if scores is None:
-            return np.where(wanted, factors, 0.0)
-        return np.where(wanted & ~np.isnan(scores), factors * scores, 0.0)
+            return np.where(is_wanted, factors, 0.0)
+        return np.where(is_wanted & ~np.isnan(scores), factors * scores, 0.0)
 
     def _combine_sums(self, factors: Factors) -> Combination:
         terms = []

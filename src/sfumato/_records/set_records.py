@@ -233,7 +233,7 @@ def _read(name: str, encoding: SetEncoding, domain: pa.Array, batch: pa.RecordBa
 
 
 def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
-    """Adds the sets of one batch, a few at a time: a byte holds the sum of a few, and saves seven eighths."""
+    """Adds the sets of one batch, a few at a time: a byte can hold their sum, in an eighth of the space."""
     present, starts = [0], [0]
     if len(sums) > 1:
         order = np.argsort(numbers, kind="stable")

@@ -134,10 +134,10 @@ def make_solver(sums: SumConstraints, weights: Floats, ridge: float) -> Callable
     others = scaled[~large][:, ~large] + ridge * sparse.eye_array(int((~large).sum()))
     eliminated = _factorize(sparse.csc_array(others - shared.T @ (shared / divisor[:, np.newaxis])))
 
-    def solve(wanted: Floats) -> Floats:
-        wanted, solution = scale * wanted, np.zeros(len(scale))
-        solution[~large] = eliminated(wanted[~large] - shared.T @ (wanted[large] / divisor))
-        solution[large] = (wanted[large] - shared @ solution[~large]) / divisor
+    def solve(changes: Floats) -> Floats:
+        changes, solution = scale * changes, np.zeros(len(scale))
+        solution[~large] = eliminated(changes[~large] - shared.T @ (changes[large] / divisor))
+        solution[large] = (changes[large] - shared @ solution[~large]) / divisor
         return scale * solution
 
     return solve
@@ -147,9 +147,9 @@ def _factorize(system: sparse.csc_array) -> Callable[[Floats], Floats]:
     from scipy.sparse.linalg import splu  # noqa: PLC0415
 
     if not system.shape[0]:
-        return lambda wanted: wanted
+        return lambda changes: changes
     try:
         factors = splu(system, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
     except RuntimeError as error:
         raise QueryError("the table cannot be made to add up: the sizes of its variances differ too much.") from error
-    return lambda wanted: np.asarray(factors.solve(wanted), dtype=np.float64)
+    return lambda changes: np.asarray(factors.solve(changes), dtype=np.float64)

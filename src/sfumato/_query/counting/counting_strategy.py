@@ -35,9 +35,9 @@ CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
 LOOKUP_RECORD, TABLE_CELL, FOUND_RECORD = 1.1, 1e-6, 6.0
 COMBINATION, BITMAP_WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
 CHOSEN_CODE = 2.0
-"""For each column of each record that a pair selects."""
+"""The price of each column of each record that a pair selects."""
 BITMAPS, BITMAP = 15.0, 0.06
-"""For each record, before the first combination is counted; and for each condition."""
+"""The prices of each record, before the first combination is counted, and of each condition."""
 
 Columns = tuple[int, ...]
 Pair = tuple[int, int]

@@ -84,7 +84,7 @@ class BlockMaker:
         arrays = [batch.column(column.name) for column in work.columns]
         return Block(
             batch.num_rows,
-            [encode_values(array, wanted) for array, wanted in zip(arrays, self.values, strict=True)],
+            [encode_values(array, values) for array, values in zip(arrays, self.values, strict=True)],
             {
                 number: find_in_range(arrays[atom.column], work.columns[atom.column], atom.range)
                 for number, atom in work.atoms.items()

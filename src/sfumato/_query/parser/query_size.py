@@ -38,7 +38,7 @@ LONGEST_TEXT = 1 << 16
 MOST_LETTER_PAIRS = 1 << 16
 """The largest product of the lengths of two strings in a function that looks at every pair of letters."""
 SCALAR_LENGTH = 64
-"""The longest number, date or truth value, written as a string."""
+"""The longest number, date or boolean, written as a string."""
 LETTERS_PER_BYTE = 8
 """The largest number of letters that a byte may become, as bits or as an escape."""
 
