@@ -28,6 +28,7 @@ from sfumato._core.cell_values import Value
 from sfumato._query.counting.count_queries import CountQuery, Range
 from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato._query.release import Release
+from sfumato.cli.flags import name_flags
 from sfumato.cli.query_command import answer_json
 from sfumato.errors import SfumatoError
 
@@ -318,7 +319,7 @@ def test_question_that_fails_says_why_and_the_rest_is_answered(
         assert word in answer["error"]
         with pytest.raises(SfumatoError) as raised:
             release.sql(sql)
-        assert answer["error"] == str(raised.value)
+        assert answer["error"] == name_flags(str(raised.value))
 
 
 def test_batch_for_people_shows_what_was_not_answered(folder: Path, tmp_path: Path) -> None:

@@ -199,8 +199,9 @@ def compute_intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
 
     They contain the counts that a test at this level would not reject. The test uses the exact distribution where few
     hits are expected from other values, and the score elsewhere. The choice depends only on the design and the number
-    of rows. The exception is a number of hits so large that both tests agree and the exact distribution would fill the memory. One
-    standard error around the estimate is included, so that an estimate far outside its range does not look certain.
+    of rows. The exception is a number of hits so large that both tests agree and the exact distribution would fill the
+    memory. One standard error around the estimate is included, so that an estimate far outside its range does not look
+    certain.
     """
     low, high = compute_score_ends(moments, level)
     wanted_chances, other_chances = moments.hit_chances

@@ -382,7 +382,7 @@ def test_value_outside_the_domain_is_refused(folder: Path) -> None:
         lambda: release.weights("flu"),
         lambda: release.count_many([CountQuery({}, ["flu"])]),
     ):
-        with pytest.raises(ReleaseFormatError, match="holds a value outside its domain"):
+        with pytest.raises(ReleaseFormatError, match="contains a value outside its domain"):
             ask()
 
 
