@@ -226,7 +226,7 @@ def test_group_that_is_not_shown_adds_up_too(plain: Release) -> None:
             r"^the total of age = '30', disease = 'flu' is 300, but the number of records with age = '30' is \d+, for",
         ),
         ([totals(disease=["gout"], total=[3])], r"^the total of disease = 'gout' has no row in the answer; "),
-        ([totals(town=["Aix"], total=[3])], r"^table 1 of totals has the column 'town', which is no group of the "),
+        ([totals(town=["Aix"], total=[3])], r"^table 1 of totals has the column 'town', which is not a group of t"),
         ([totals(disease=["flu"])], r"^table 1 of totals must have the column 'total' and at least one column"),
         ([totals(disease=["flu", "flu"], total=[1, 2])], r"^table 1 of totals has two rows with the same values; "),
         ([totals(disease=["flu"], total=[-1])], r"^table 1 of totals has a row without a valid total: a number"),

@@ -34,8 +34,8 @@ class KnownTotals:
         """The constraints on the cells of an answer; a cell without a key belongs to no total."""
         if unknown := [name for name in self.columns if name not in columns]:
             raise QueryError(
-                f"{self.source} has the column {unknown[0]!r}, which is no group of the answer; there "
-                f"{'are' if len(columns) > 1 else 'is'} {', '.join(map(repr, columns)) or 'none'}."
+                f"{self.source} has the column {unknown[0]!r}, which is not a group of the answer; the answer is "
+                f"grouped by {', '.join(map(repr, columns)) or 'none'}."
             )
         numbers = {line: number for number, line in enumerate(self.totals_by_key)}
         places = [list(columns).index(name) for name in self.columns]
