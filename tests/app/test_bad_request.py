@@ -62,7 +62,7 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
             "fine-grain, harmonic, buckets, anatomy, decoys.",
         ),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
-        (["--unsafe-test-key", "xyz"], "a test key is written in hexadecimal digits."),
+        (["--unsafe-test-key", "xyz"], "a test key must consist of hexadecimal digits."),
         (["--unsafe-test-key", "00"], "a key has 32 bytes (64 hexadecimal digits), not 1."),
         (["--magic"], "no such option: --magic"),
         (["--ranges"], "--ranges"),

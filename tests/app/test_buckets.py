@@ -267,7 +267,7 @@ def test_command_line_counts_by_both_methods(made: Made) -> None:
         )
     sentence = refused(made.folder, "query", made.folder, sql, "--method", "closed")
     assert sentence.startswith("the method 'closed' is unknown for ")
-    assert sentence.endswith("; there are inverse, shrunk, uniform.")
+    assert sentence.endswith("; use inverse, shrunk, uniform.")
 
 
 @every_way

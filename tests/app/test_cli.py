@@ -520,7 +520,7 @@ def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) 
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
     shown = succeed("query", release, sql, "--level", "0.9").words
     assert re.search(r"│ [\d.]+ ± [\d.]+ \[[\d.]+, [\d.]+\] │", shown)
-    assert "± standard error, [90% interval], for the numbers of the original table" in shown
+    assert "± standard error, [90% confidence interval], for the numbers of the original table" in shown
 
 
 # --------------------------------------------------------------------------------------------------------------- verify

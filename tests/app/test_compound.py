@@ -209,7 +209,7 @@ def test_value_of_a_compound_is_a_tuple(made: Path) -> None:
     assert release.count(("it's", "tea")).value == pytest.approx(float(expected), abs=1e-6)
     for value in ("it's", ("it's",)):
         with pytest.raises(
-            QueryError, match=r"^a value of 'disease \+ drug' has a part for each of its columns, such as"
+            QueryError, match=r"^a value of 'disease \+ drug' needs a part for each of its columns, such as"
         ):
             release.count(value)
     with pytest.raises(QueryError, match=r"^'disease \+ drug' has no value \"it's / poison\""):
@@ -392,7 +392,7 @@ def test_bounds_for_combinations_are_refused(desk: Path) -> None:
 def test_lists_of_combinations_are_refused(desk: Path) -> None:
     table = write_parquet(desk / "table.parquet", two_columns())
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"], "--subset-form", "list")
-    assert sentence == "sets of a compound are written as bits; leave --subset-form list out."
+    assert sentence == "sets of several columns are written as bits; remove --subset-form list."
 
 
 def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path) -> None:

@@ -359,9 +359,7 @@ def test_method_that_a_release_does_not_have_is_refused_with_those_it_has(desk: 
     methods = made.said["methods"]
     method = next(each for each in ("gls", "em", "magic") if each not in methods)
     sentence = refused(desk, "query", made.folder, GROUPED, "--method", method)
-    assert sentence == (
-        f"the method {method!r} is unknown for {made.said['mechanism']!r}; there are {', '.join(methods)}."
-    )
+    assert sentence == (f"the method {method!r} is unknown for {made.said['mechanism']!r}; use {', '.join(methods)}.")
 
 
 # ------------------------------------------------------------------------------------------------------- cells and sets

@@ -182,8 +182,8 @@ def test_breach_limit_that_is_no_share_is_refused(
             b"value,prior,posterior\nflu,1/3,\n",
             WRONG + "the posterior is '': write a number such as 1/13, 0.02, 2% or 3.",
         ),
-        (b"value,prior,posterior\nflu,1/3,1/2\nflu,1/3,2/3\n", "'bounds.csv' has two lines for 'flu'; write one."),
-        (b"value,prior,posterior\n,1/3,1/2\n,1/3,1/2\n", "'bounds.csv' has two lines for '(missing)'; write one."),
+        (b"value,prior,posterior\nflu,1/3,1/2\nflu,1/3,2/3\n", "'bounds.csv' has two lines for 'flu'; write only one."),
+        (b"value,prior,posterior\n,1/3,1/2\n,1/3,1/2\n", "'bounds.csv' has two lines for '(missing)'; write only one."),
         (
             b"value,prior,posterior\nplague,1/9,1/2\nflu,1/9,1/2\n",
             "there is a bound for a value that is not in the domain: 'plague'; correct it.",

@@ -369,7 +369,7 @@ def test_sets_of_another_length_are_refused(made: dict[str, Path], desk: Path, k
     wide = pa.array([bytes(2000)] * ROWS, pa.binary(2000) if kind == "long bits" else pa.binary())
     rewrite(folder / DATA_FILE, table.set_column(table.column_names.index("disease"), "disease", wide))
     edit_manifest(folder)
-    refused(folder, r"^the release holds sets that are not of its domain")
+    refused(folder, r"^the release contains sets that do not fit its domain")
 
 
 @pytest.mark.slow
@@ -384,7 +384,7 @@ def test_value_outside_the_domain_is_refused(folder: Path) -> None:
         lambda: release.weights("flu"),
         lambda: release.count_many([CountQuery({}, ["flu"])]),
     ):
-        with pytest.raises(ReleaseFormatError, match="holds a value outside its domain"):
+        with pytest.raises(ReleaseFormatError, match="contains a value outside its domain"):
             ask()
 
 

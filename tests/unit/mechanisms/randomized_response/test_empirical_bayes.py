@@ -192,7 +192,7 @@ def test_an_answer_says_that_it_is_shrunk_and_whose_interval_it_has(release: Rel
 
 def test_what_is_shrunk_is_neither_made_consistent_nor_added_up(release: Release) -> None:
     sql = "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease"
-    with pytest.raises(QueryError, match="cannot be weighed; use the default one"):
+    with pytest.raises(QueryError, match="which the weights need; use the default method"):
         release.sql(sql, method="shrunk", consistent=True)
     with pytest.raises(QueryError, match="this method only counts"):
         release.sum("age", where="disease = 'gout'", method="shrunk")

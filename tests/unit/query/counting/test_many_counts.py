@@ -106,7 +106,7 @@ def one(release: Release, query: CountQuery, method: str | None = None) -> Estim
 
 def said(estimate: Estimate) -> tuple[bool, str]:
     """Whether a note tells that no record is there, for which SQL names the value that nobody has; and what else."""
-    nobody = re.compile(r"^no record (satisfies the condition .* spelt|has '.*' in '.*')\. ?")
+    nobody = re.compile(r"^no record (satisfies the condition .* their values|has '.*' in '.*')\. ?")
     note = estimate.note or ""
     return nobody.match(note) is not None, nobody.sub("", note)
 
@@ -459,13 +459,13 @@ def test_values_are_numbered_in_their_order_in_the_end(texts: list[str]) -> None
         (CountQuery({"admitted": "2020-01-01"}), "cannot be compared with 'admitted'"),
         (CountQuery({"age": Range(above="x")}), "'x' cannot be compared with 'age'"),
         (CountQuery({}, ["plague"]), "'disease' has no value 'plague'; it has "),
-        (CountQuery({}, []), "name at least one value"),
+        (CountQuery({}, []), "give the values to count"),
         (CountQuery({}, "HIV"), "in a list"),
         (CountQuery({}, 5), "in a list"),  # type: ignore[arg-type]
         (CountQuery({}, [["HIV"]]), "in a list"),  # type: ignore[list-item]
         (CountQuery({3: 5}), "has no public column '3'"),  # type: ignore[dict-item]
         (CountQuery({"age": b"20"}), "b'20' cannot be compared with 'age'"),
-        (CountQuery({"age": [20, [21]]}), "give a value, several, or a Range"),
+        (CountQuery({"age": [20, [21]]}), "give one value, several values, or a Range"),
         (CountQuery({"Sex": Range(at_least="\ud800")}), "cannot be compared with 'Sex'"),
     ],
 )
