@@ -41,7 +41,7 @@ ERRORS = [
     ErrorCurve("small-domain", ((100, 0.4), (1000, 0.1), (10_000, 0.03)), "marginal-prior", is_weaker=True),
     ErrorCurve("anatomy", ((100, 0.16), (1000, 0.052), (10_000, 0.014)), "bucket-only", is_weaker=True),
 ]
-FREQUENCIES, EVERYTHING = "how frequent the values are", "all public columns"
+FREQUENCIES, EVERYTHING = "the frequencies of values", "all public columns"
 GUESSES = [
     AttackSuccess(knows, release, without, with_release, control, (with_release - 0.012, with_release + 0.012))
     for knows, without, control, found in (

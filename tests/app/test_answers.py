@@ -223,7 +223,7 @@ def test_publication_is_marked_private(publication: Publication) -> None:
     assert [words(each) for each in shown.findall("ul/li")] == [
         " ".join(each.sentence.split()) for each in publication.notices
     ]
-    assert words(shown).count("What each public column tells") == 1
+    assert words(shown).count("Exposure by each public column") == 1
     assert publication.uniqueness.sentence in words(shown)
 
 

@@ -33,7 +33,7 @@ def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     text = page.read_text(encoding="utf-8")
     assert "PRIVATE: Evidence about a release" in text
-    assert "Whether this is enough is for Ada to decide." in text
+    assert "Whether this is enough is up to Ada." in text
     assert "2027-01-01" in text
     assert "sfumato audit own --original people.csv" in text
     told = succeed(*asked, "--json").json
@@ -71,7 +71,7 @@ def test_table_that_has_changed_leaves_no_report(desk: Path, filed: tuple[str, .
 def test_release_that_fails_a_check_is_reported_and_ends_with_1(desk: Path, filed: tuple[str, ...]) -> None:
     edit_manifest(desk / "own", lambda written: written["sfumato"].update(fit_to_publish=False))
     outcome = run(*filed, "--out", "report.html", "--quiet")
-    assert "does not pass the check of fitness" in complaint(outcome, 1)
+    assert "fails the check 'fitness'" in complaint(outcome, 1)
     text = (desk / "report.html").read_text(encoding="utf-8")
     assert "The request is not met." in text
     assert "drawn with a test key" in text

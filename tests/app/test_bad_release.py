@@ -158,7 +158,7 @@ def test_data_changed_after_publishing_does_not_verify(
     assert outcome.words.startswith("FAIL files: data.parquet is missing or was changed after publishing.")
     sentence = outcome.err.splitlines()
     assert sentence == [
-        "error: the release does not pass the check of files: data.parquet is missing or was changed after publishing."
+        "error: the release fails the check 'files': data.parquet is missing or was changed after publishing."
     ]
 
 
@@ -187,7 +187,7 @@ def test_verifying_against_another_table_fails(desk: Path, release: Path) -> Non
     write_csv(desk / "other.csv", people() | {"age": [30] * 60})
     outcome = run("verify", "release", "--original", "other.csv")
     assert outcome.code == 1
-    assert "does not pass the check of public columns" in outcome.err
+    assert "fails the check 'public columns'" in outcome.err
 
 
 def test_verifying_against_a_table_that_is_not_there_is_refused(desk: Path, release: Path) -> None:

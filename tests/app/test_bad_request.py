@@ -110,7 +110,7 @@ def planning(*options: str | Path) -> list[str]:
 def test_plan_takes_a_table_or_counts(desk: Path, table: Path, both: bool) -> None:
     (desk / "counts.csv").write_text("value,count\nflu,1\n")
     sentence = fail(desk, *planning(*([table, "--counts", "counts.csv"] if both else [])))
-    assert sentence == "name a table, or a file of counts with --counts; one of the two."
+    assert sentence == "name either a table, or a file of counts with --counts."
 
 
 FORM = "'counts.csv' must have the columns value and count, with whole numbers as counts."

@@ -117,13 +117,13 @@ def test_no_space_for_the_release_leaves_nothing_behind(desk: Path, target: str)
 @pytest.mark.slow
 def test_no_space_for_the_demonstration_leaves_nothing_behind(desk: Path) -> None:
     outcome = run_apart("demo", "--rows", "5000", "--out", "shown", largest_file=6000, TMPDIR=str(desk))
-    assert complaint(outcome) == "a file cannot be read or written: File too large."
+    assert complaint(outcome) == "cannot read or write a file: File too large."
     assert content(desk) == {}
 
 
 def test_demonstration_in_an_existing_directory_is_refused(desk: Path) -> None:
     (desk / "shown").mkdir()
-    assert fail(desk, "demo", "--out", "shown") == "the directory 'shown' cannot be made: File exists."
+    assert fail(desk, "demo", "--out", "shown") == "cannot create the directory 'shown': File exists."
 
 
 # ----------------------------------------------------------------------------------------------------------- plan files
@@ -217,4 +217,4 @@ def test_no_space_for_what_is_printed_is_told_in_one_sentence(desk: Path, releas
             check=False,
         )
     sentence = complaint(Outcome(ran.returncode, "", ran.stderr))
-    assert sentence == "a file cannot be read or written: No space left on device."
+    assert sentence == "cannot read or write a file: No space left on device."

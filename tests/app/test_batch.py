@@ -422,7 +422,7 @@ def test_file_that_is_not_there_or_a_directory_is_refused(folder: Path, tmp_path
 
 @pytest.mark.parametrize("arguments", [[], [SIMPLE[0], "--batch", "questions.csv"]], ids=["nothing", "both"])
 def test_one_question_or_a_batch_is_asked_for(folder: Path, arguments: list[str]) -> None:
-    assert "ask one question in SQL, or many with --batch FILE" in complaint(run("query", folder, *arguments))
+    assert "one question in SQL, or many with --batch FILE" in complaint(run("query", folder, *arguments))
 
 
 def test_half_a_character_in_a_question_is_an_error_of_that_question(folder: Path, tmp_path: Path) -> None:

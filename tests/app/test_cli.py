@@ -106,16 +106,16 @@ def test_help_shows_panels_from_the_table_to_the_output(name: str) -> None:
     flags = {each.name: flags_of(each) for each in REGISTRY.values()}
     firsts = {flag: name for name, mine in reversed(flags.items()) for flag in mine}
     mechanisms = [name for name in flags if name in firsts.values()]  # an option stands with the first that has it
-    assert list(shown) == ["Arguments", "The table", "What to promise", *mechanisms, "Where it runs", "Output"]
+    assert list(shown) == ["Arguments", "The table", "Guarantee and method", *mechanisms, "Where it runs", "Output"]
     assert re.findall(r"(?m)^│ (--\S+)", shown["The table"])[0] == "--sensitive"
-    assert re.findall(r"(?m)^│ (--\S+)", shown["What to promise"])[:2] == ["--prior", "--posterior"]
+    assert re.findall(r"(?m)^│ (--\S+)", shown["Guarantee and method"])[:2] == ["--prior", "--posterior"]
     assert "--help" in shown["Output"]
 
 
 @pytest.mark.parametrize("name", ["plan", "publish"])
 def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str) -> None:
     shown = panels(succeed(name, "--help").out)
-    declared = {format_flag(flag.name): "What to promise" for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
+    declared = {format_flag(flag.name): "Guarantee and method" for kind in REQUIREMENT_KINDS for flag in kind.FLAGS}
     for mechanism in REGISTRY.values():
         for flag in flags_of(mechanism):
             declared.setdefault(flag, mechanism.name)
@@ -174,7 +174,7 @@ def test_options_of_a_new_mechanism_are_taken_and_shown(desk: Path, monkeypatch:
     shown = panels(succeed("publish", "--help").out)
     assert list(shown)[-3:] == ["toy", "Where it runs", "Output"]
     assert "<mild|hot>" in shown["toy"]
-    assert f"{list(REGISTRY)[-2]}, toy." in " ".join(shown["What to promise"].replace("│", " ").split())
+    assert f"{list(REGISTRY)[-2]}, toy." in " ".join(shown["Guarantee and method"].replace("│", " ").split())
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
     chosen = ["plan", "--counts", "counts.csv", *BOUND, "--mechanism", "toy", "--json"]
     succeed(*chosen)
@@ -227,7 +227,7 @@ def test_stopping_a_command_leaves_nothing_behind(desk: Path, table: Path, monke
     monkeypatch.setattr(LocalEngine, "shuffle", stop)
     before = content(desk)
     outcome = run(*publishing(table, "--plan-file", "plan.json"))
-    assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")
+    assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "error: stopped; nothing was written.")
     assert content(desk) == before
 
 
@@ -241,7 +241,7 @@ def test_full_memory_is_told_in_words_and_leaves_nothing_behind(
     before = content(desk)
     outcome = run(*publishing(table, "--plan-file", "plan.json"))
     assert outcome.code == 2
-    assert outcome.err.splitlines()[-1].startswith("error: memory is full, and nothing was left behind")
+    assert outcome.err.splitlines()[-1].startswith("error: memory is full, and nothing was written")
     assert content(desk) == before
 
 
@@ -271,7 +271,7 @@ def test_signal_leaves_nothing_behind_and_is_ignored_where_it_was(desk: Path, ta
     if how == "ignored":
         assert (outcome.returncode, (desk / "release").is_dir()) == (0, True)
         return
-    assert (outcome.returncode, outcome.stderr.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")
+    assert (outcome.returncode, outcome.stderr.splitlines()[-1]) == (130, "error: stopped; nothing was written.")
     assert content(desk) == before
 
 
@@ -367,8 +367,10 @@ def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(
     table = write_csv(desk / "finer.csv", written | {"ICD chapter": [finer[each] for each in written["disease"]]})
     stopped = run(*publishing(table, out="finer"))
     assert (stopped.code, Path("finer").exists()) == (2, False)
-    assert "guessing 'disease' from 'ICD chapter' is right for 100.0% of the records (blindly: 40.0%)" in stopped.err
-    assert "leave out what tells (--drop 'ICD chapter')" in stopped.err
+    assert (
+        "guessing 'disease' from 'ICD chapter' is correct for 100.0% of the records (blind guess: 40.0%)" in stopped.err
+    )
+    assert "drop the column (--drop 'ICD chapter')" in stopped.err
     accepted = succeed(*publishing(table, "--accept-disclosing", "ICD chapter", out="finer"))
     (notice,) = said(accepted, "guessing 'disease' from 'ICD chapter'")
     assert notice.endswith("this was accepted.")
@@ -544,7 +546,7 @@ def test_verify_tells_machines_what_failed(release: Path) -> None:
     outcome = run("verify", release, "--json")
     assert outcome.code == 1
     assert outcome.json["passed"] is False
-    assert outcome.err.startswith("error: the release does not pass the check of files: README.md is missing or was")
+    assert outcome.err.startswith("error: the release fails the check 'files': README.md is missing or was")
 
 
 def test_readme_that_says_something_else_does_not_verify(release: Path) -> None:
@@ -553,7 +555,7 @@ def test_readme_that_says_something_else_does_not_verify(release: Path) -> None:
     fit_digests(release)
     outcome = run("verify", release)
     assert outcome.code == 1
-    assert outcome.err.startswith("error: the release does not pass the check of readme: README.md does not say what")
+    assert outcome.err.startswith("error: the release fails the check 'readme': README.md does not say what")
 
 
 # ------------------------------------------------------------------------------------------------------------------ zip
@@ -634,7 +636,7 @@ def test_release_of_a_test_key_does_not_verify(table: Path) -> None:
     succeed(*publishing(table, "--unsafe-test-key", TEST_KEY))
     outcome = run("verify", "release")
     assert outcome.code == 1
-    assert "does not pass the check of fitness" in outcome.err
+    assert "fails the check 'fitness'" in outcome.err
     assert "unfit to publish" in outcome.err
     assert "FAIL fitness" in outcome.out
     assert outcome.out.count("FAIL") == 1

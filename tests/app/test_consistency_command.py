@@ -82,8 +82,8 @@ def test_exact_answer_says_that_nothing_was_done(folder: Path) -> None:
         ("'SELECT AVG(age) FROM release WHERE disease = $$flu$$' --consistent", "only COUNT(*) can be made consistent"),
         (f"'{SQL}' --totals nowhere.csv", "'nowhere.csv' cannot be read"),
         (f"'{SQL}' --totals wrong.csv", "the numbers of records add up to 60, but the totals in 'wrong.csv' "),
-        ("--batch many.csv --consistent", "--consistent and --totals are for one question; ask it alone, without"),
-        ("--batch many.csv --totals known.csv", "--consistent and --totals are for one question; ask it alone, "),
+        ("--batch many.csv --consistent", "--consistent and --totals apply to one question"),
+        ("--batch many.csv --totals known.csv", "--consistent and --totals apply to one question"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(folder: Path, arguments: str, words: str) -> None:

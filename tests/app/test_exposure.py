@@ -208,7 +208,7 @@ def test_breaches_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[st
     refusals = [str(each) for each in found.notices if each.code == "would-be-refused"]
     assert len(refusals) == (breached > 0)
     for refusal in refusals:
-        share, chance = re.findall(r"for ([0-9.]+)% of the records \(up to a chance of ([0-9.]+)\)", refusal)[0]
+        share, chance = re.findall(r"for ([0-9.]+)% of the records \(confidence up to ([0-9.]+)\)", refusal)[0]
         assert float(share) == pytest.approx(100 * float(breached), abs=0.051)
         assert float(chance) == pytest.approx(float(worst), abs=0.0051)
 
@@ -229,10 +229,10 @@ def test_publishing_stops_where_a_public_column_breaches_too_many(desk: Path, ta
     worst, breached = brute_breach(table, "sex")
     sentence = refused(desk, "publish", "--out", "release", *asked)
     assert sentence == (
-        f"whoever knows a person's 'sex' would breach the bound for {float(breached):.1%} of the records (up to a "
-        f"chance of {float(worst):.2f}), and the limit is 1.00%: the promise of this mechanism covers the "
-        "marginal prior only; choose --mechanism subset or --mechanism uniform, which hold for every prior, drop or "
-        "coarsen the column, raise --breach-limit, or go on with --accept-marginal-prior."
+        f"an attacker who knows a person's 'sex' breaches the bound for {float(breached):.1%} of the records "
+        f"(confidence up to {float(worst):.2f}); the limit is 1.00%. The guarantee of this mechanism covers only the "
+        "marginal prior: choose --mechanism subset or --mechanism uniform, which hold for every prior; drop or "
+        "coarsen the column, raise --breach-limit, or accept it with --accept-marginal-prior."
     )
     assert not (desk / "release").exists()
     assert not (desk / "plan.json").exists()
@@ -282,13 +282,13 @@ def test_automatic_choice_for_the_marginal_prior_stops_too(desk: Path) -> None:
     table = write_parquet(desk / "t.parquet", columns)
     asked = ["publish", table, "--out", "release", "--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2"]
     sentence = refused(desk, *asked, "--guarantee", "marginal-prior")
-    assert sentence.startswith("whoever knows a person's 'sex' would breach the bound for ")
+    assert sentence.startswith("an attacker who knows a person's 'sex' breaches the bound for ")
     succeed(*asked)
 
 
 def test_exposures_are_shown_to_the_holder_and_not_published(desk: Path, table: Path) -> None:
     outcome = succeed("publish", "--out", "release", *asking(table, "--accept-marginal-prior"))
-    assert "what public columns tell (private, not published)" in outcome.words
+    assert "What an attacker infers from public columns (private, not published)" in outcome.words
     assert "are unique on the public columns" in outcome.words
     for knows in ("sex", "coin", "all 2 columns"):
         assert re.search(rf"│ {knows} +│ [0-9.]+ -> [0-9.]+% │", outcome.out)
@@ -311,7 +311,7 @@ def test_of_a_wide_table_the_columns_that_tell_most_are_shown(desk: Path) -> Non
     assert len(told) == 12
     assert "c37" in told
     assert "│ all 50 " in outcome.out
-    assert "38 further columns, each of which tells no more (--json has all)" in outcome.words
+    assert "38 further columns disclose no more (--json lists all)" in outcome.words
     assert len(succeed(*asked, "--json").json["exposures"]) == 51
     succeed("publish", *asked[1:], "--out", "release", "-q")
     shown = succeed("info", "release").words
@@ -341,7 +341,7 @@ def test_mechanisms_for_any_prior_stop_at_what_tells_outright_and_at_nothing_els
         "--json",
     ]
     sentence = refused(desk, *asked)
-    assert sentence.startswith("guessing 'disease' from 'chapter' is right for ")
+    assert sentence.startswith("guessing 'disease' from 'chapter' is correct for ")
     assert "(--accept-disclosing chapter)" in sentence
     outcome = succeed(*asked, "--accept-disclosing", "chapter")
     known = {each["told"][0]: each for each in outcome.json["exposures"] if each["who"] == "one column"}

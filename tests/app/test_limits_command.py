@@ -140,7 +140,7 @@ def test_command_that_is_stopped_takes_its_question_along(release: Release, sent
         out, said = asked.communicate(timeout=30)
     assert out == ""
     if sent != signal.SIGKILL:
-        assert (asked.returncode, said) == (130, "error: stopped; nothing was left behind.\n")
+        assert (asked.returncode, said) == (130, "error: stopped; nothing was written.\n")
     assert _ends(child)
 
 
@@ -151,7 +151,7 @@ def test_signal_that_comes_while_a_process_is_copied_is_not_lost(release: Releas
     hook = "import os, signal; os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGTERM)); "
     command = ["query", release.folder, ENDLESS["cross product counted"], "--timeout", "60"]
     ran = subprocess.run([sys.executable, "-c", hook + SCRIPT, *command], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "error: stopped; nothing was left behind.\n")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "error: stopped; nothing was written.\n")
 
 
 def _child_of(parent: int) -> int:

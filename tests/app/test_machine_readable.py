@@ -80,7 +80,7 @@ def test_stopped_command_says_so_to_machines(release: Path, monkeypatch: pytest.
     monkeypatch.setattr(sfumato.Release, "open", stop)
     outcome = run("info", release, "--json")
     assert outcome.code == 130
-    assert outcome.json["error"] == {"kind": "stopped", "message": "stopped; nothing was left behind."}
+    assert outcome.json["error"] == {"kind": "stopped", "message": "stopped; nothing was written."}
 
 
 def test_every_error_has_a_kind_of_its_own_that_the_reference_names() -> None:

@@ -56,14 +56,14 @@ def test_certificate_of_a_packed_release_is_that_of_its_folder(release: Path) ->
 
 
 def test_certificate_refuses_what_it_cannot_do(desk: Path, release: Path) -> None:
-    assert "name the file of the page with --out" in fail(desk, "certificate", release)
+    assert "name a file for the page" in fail(desk, "certificate", release)
     assert "would lie in a release" in fail(desk, "certificate", release, "--out", release / "page.html")
     assert "ends in .html" in fail(desk, "certificate", release, "--out", "page.pdf")
     (desk / "page.html").write_text("old", encoding="utf-8")
     assert "exists" in fail(desk, "certificate", release, "--out", "page.html")
     (release / "README.md").write_text("changed", encoding="utf-8")
     said = fail(desk, "certificate", release, "--out", "other.html")
-    assert said.startswith("the release does not pass the check of files, so there is no certificate of it")
+    assert said.startswith("the release fails the check 'files', so it gets no certificate")
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_plan_that_stops_leaves_no_page(desk: Path, table: Path) -> None:
     stopped = run(*PLAN, "--report", "plan.html", "--fail-on", "domain-observed")
     complaint(stopped, 1)
     assert not (desk / "plan.html").exists()
-    assert "name its file with --report" in fail(desk, *PLAN, "--decider", "Ada")
+    assert "name the page with --report" in fail(desk, *PLAN, "--decider", "Ada")
     (desk / "plan.html").write_text("old", encoding="utf-8")
     assert "exists" in fail(desk, *PLAN, "--report", "plan.html")
 

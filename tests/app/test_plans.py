@@ -318,8 +318,8 @@ def test_plan_for_people_asks_what_people_ask_and_says_why_it_does_not_tell(desk
     for words in (
         "│ 'HIV' (9.6%) │",
         "│ 'kuru' (0.4%) │",
-        "not told: no value has 0.03% to 0.3% of the people.",
-        "not told: fewer than one person has 'kuru' among a tenth of the people.",
+        "no prediction: no value has 0.03% to 0.3% of the people.",
+        "no prediction: fewer than one person has 'kuru' among a tenth of the people.",
     ):
         assert words in shown.words
     assert "no count" not in shown.words
@@ -332,7 +332,7 @@ def test_mechanism_that_predicts_nothing_says_so(desk: Path) -> None:
     """Of two values that are never kept nobody can tell the counts apart."""
     held = {"flu": 3100, "cold": 2600, "gout": 2000, "asthma": 1200, "HIV": 104, "kuru": 9, "rabies": 2, "yaws": 0}
     shown = succeed("plan", "--counts", counts_file(desk, held), "--tolerance", "4", "--mechanism", "fine-grain").words
-    assert "not told: fine-grain predicts no error for such a count." in shown
+    assert "no prediction: fine-grain predicts no error for such a count." in shown
 
 
 @pytest.mark.slow
@@ -509,6 +509,6 @@ def test_inverse_question_about_another_promise_gets_one_line(desk: Path, asked:
     outcome = succeed(
         "plan", "--counts", counts_file(desk, {"x1": 400, "x2": 400}), "--diversity", "2", "--json", *asked
     )
-    said = "notice: which posterior gives an error is told for --prior with --posterior only."
+    said = "notice: --error and --at need --prior and --posterior; without these they are ignored."
     assert (said in " ".join(outcome.err.split())) == bool(asked)
     assert outcome.json["target"] is None

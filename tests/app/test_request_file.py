@@ -203,7 +203,7 @@ def test_verbose_says_where_each_setting_comes_from(request_file: Path) -> None:
         "table = people.csv, from request.toml",
         "prior = 1/5, from the command line, instead of 0.1 from request.toml",
         "posterior = 1/2, from request.toml",
-        "everything else as it is by default",
+        "all other settings have their defaults",
     ]
     assert settings("plan", request_file.name, *options) == []
 

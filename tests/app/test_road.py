@@ -36,7 +36,7 @@ REFUSALS = (
     Step("'patient_nbr' is nearly unique", "--person patient_nbr", ("--person", "patient_nbr")),
     Step("persons have several rows", "--one-row first:COL", ("--one-row", "first:admitted")),
     Step("'postcode' is nearly unique", "--identifier postcode", ("--identifier", "postcode")),
-    Step("guessing 'diagnosis' from 'icd' is right for 100.0%", "--drop icd", ("--drop", "icd")),
+    Step("guessing 'diagnosis' from 'icd' is correct for 100.0%", "--drop icd", ("--drop", "icd")),
 )
 NOTICES = (
     Step("rows-chosen", "(--plan-file)", ("--plan-file", "plan.json")),

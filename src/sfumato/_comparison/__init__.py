@@ -1,1 +1,1 @@
-"""Every mechanism at one request, side by side: what is proved, what attackers find, and what it costs. Private."""
+"""Compares mechanisms: what they guarantee, what attackers learn, what they cost."""

@@ -1,4 +1,4 @@
-"""Comparing: every mechanism meets the same aim, attackers are let at each, and one is recommended in words."""
+"""Compares all mechanisms under one criterion: plans and attacks each, and recommends one in words."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 
-# How much room what is published takes: the protected column as a release has it, and the table beside it.
+# The size of the published values: the protected column as in a release, and its table of values.
 
 BATCH = 1 << 16
 
 
 def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> float:
-    """Bytes a record, in Parquet as a release is written; public columns take as much under every mechanism."""
+    """The bytes per record in a release's Parquet; public columns are equal under every mechanism and not counted."""
     mechanism, sensitive, sample = chosen.mechanism, trial_table.sensitive, trial_table.sample
     encoding = mechanism.make_encoding(chosen.design)
     cell = encoding.name_cell_column(sensitive.name)
@@ -76,10 +76,10 @@ def measure_record_bytes(chosen: ChosenMechanism, trial_table: TrialTable) -> fl
 
 USUAL_COUNT = 1000
 CURVE_EXPONENTS = (0.5, 1.5)
-"""A curve has the bound itself and these powers of its odds: three points, before a picture is drawn."""
+"""A curve has the bound itself and these powers of its odds: three points before a picture is drawn."""
 SEED_BITS = 128
 ALL_COLUMNS = "P"
-"""The attacker whose gain is told if no other is named."""
+"""The attacker whose gain is shown by default."""
 Progress = Callable[[int, int], None]
 
 
@@ -94,11 +94,10 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """Compare all mechanisms at one posterior; or at one gain of an attacker, or at one error of counts of a size.
+    """Compares all mechanisms at one posterior, at one gain of an attacker, or at one error of counts of a size.
 
-    Nothing is published: what records would show is drawn with keys that are thrown away, or by a seed, so that a
-    comparison can be repeated. The attacker is the one for whom gains are told: P, who knows all public columns, unless
-    another letter is given.
+    Nothing is published: published values are drawn with discarded keys, or from a seed, so that a comparison can be
+    repeated. The gains are those of attacker P, who knows all public columns, unless another letter is given.
     """
     aim = _choose_aim(request, at_gain, error, at)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
@@ -118,12 +117,12 @@ def compare_survey(  # noqa: PLR0913 - the same
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Comparison:
-    """The same for a table that was read before; at the posterior of the request unless something else is aimed at."""
+    """Compares mechanisms for a table that was read before; by default at the posterior of the request."""
     bound = request.spec.resolve(survey.histogram).find_common_bound(survey.histogram)
     if bound is None:
         raise SpecError(
-            "this request has no one posterior at which mechanisms could be compared: its values have limits of their "
-            "own, or one that a value exceeds by its share; ask for one bound instead (`spec=BreachBound(...)`)."
+            "mechanisms are compared at one posterior, and this request has none: each value has its own limit, or one "
+            "relative to its share; request one bound instead (`spec=BreachBound(...)`)."
         )
     trial_table = TrialTable.of(survey, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
     letter = attacker.strip().upper()
@@ -157,33 +156,33 @@ def compare_survey(  # noqa: PLR0913 - the same
 
 
 def _choose_aim(request: Request, at_gain: Exact | None, error: Exact | None, at: int | None) -> Aim | None:
-    """What shall be the same; None for the posterior of the request."""
+    """Chooses the common criterion; None means the posterior of the request."""
     if at_gain is not None and error is not None:
-        raise SpecError("a gain and an error were both given; give one that shall be the same for all mechanisms.")
+        raise SpecError("both a gain and an error were given; give one of them as the criterion of the comparison.")
     if at is not None and at < 1:
-        raise SpecError(f"the count is {at}, and must be at least 1: it is the count whose error is told.")
+        raise SpecError(f"the count is {at}, and must be at least 1: it is the count that has this error.")
     if at_gain is not None:
         gain = parse_exact(at_gain, "the gain")
         if not 0 < gain < 1:
-            raise SpecError(f"the gain is {gain}, and must be between 0 and 1: more people guessed right, such as 10%.")
+            raise SpecError(f"the gain is {gain}, and must be between 0 and 1: more correct guesses, such as 10%.")
         return SameGain(float(gain))
     if error is not None:
         limit = parse_exact(error, "the error")
         if limit <= 0:
-            raise SpecError(f"the error is {limit}, and must be above 0: the standard error by the count, such as 10%.")
+            raise SpecError(f"the error is {limit}, and must be above 0: the relative standard error, such as 10%.")
         return SameError(limit, at or USUAL_COUNT)
     return None
 
 
 def choose_usual_count(histogram: Histogram) -> int:
-    """A count whose error is told: a thousand, or about as many as the most frequent value has, if that is less."""
+    """The usual count for errors: a thousand, or about the count of the most frequent value if that is less."""
     largest_count = max(histogram.counts)
     digit = int(10 ** (len(str(largest_count)) - 1))
     return min(USUAL_COUNT, largest_count // digit * digit)
 
 
 def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee:
-    """Against whom it shall hold: as was said; else as the named mechanism, or any that could be taken, promises."""
+    """The required guarantee: as requested, or that of the named mechanism, or of any possible one."""
     if request.guarantee is not None:
         return Guarantee(request.guarantee)
     if request.mechanism != AUTO:
@@ -194,7 +193,7 @@ def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee
         for name, item in REGISTRY.items()
         if name not in REGISTRY.added_names and item.adapt_request(spec)
     ]
-    # That one must be asked for.
+    # This guarantee must be requested.
     default_guarantees = [item for item in guarantees if item is not Guarantee.MARGINAL_PRIOR]
     return next(
         item for item in default_guarantees if not any(other.is_weaker_than(item) for other in default_guarantees)
@@ -203,7 +202,7 @@ def find_required_guarantee(request: Request, histogram: Histogram) -> Guarantee
 
 @dataclass(frozen=True, eq=False)
 class TrialCache:
-    """Every trial that was made, so that none is made twice."""
+    """Keeps every trial, so that none runs twice."""
 
     request: Request
     trial_table: TrialTable
@@ -212,17 +211,17 @@ class TrialCache:
     trials_by_key: dict[tuple[str, str, bool], Trial]
 
     def plan(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
-        """A mechanism at a bound, without attackers."""
+        """Plans a mechanism at a bound, without attackers."""
         return self._look_up_or_make(
             mechanism, bound, False, lambda: plan_trial(mechanism, bound, *self._plan_arguments)
         )
 
     def attack(self, mechanism: AnyMechanism, bound: BreachBound) -> Trial:
-        """The same with what the attacker finds."""
+        """Plans a mechanism at a bound and runs the chosen attacker."""
         return self._look_up_or_make(mechanism, bound, True, lambda: self._attack_trial(self.plan(mechanism, bound)))
 
     def run_all_attackers(self, trial: Trial) -> tuple[dict[str, Attack], float | None]:
-        """What all attackers find, by their letters; and how many bytes a record takes."""
+        """Runs all attackers, by their letters; also measures the bytes of a record."""
         try:
             chosen = self.trial_table.make_plan(trial, select_options(trial.mechanism, self.request))
         except InfeasibleError:
@@ -243,14 +242,14 @@ class TrialCache:
             return trial
         try:
             chosen = self.trial_table.make_plan(trial, select_options(trial.mechanism, self.request))
-        except InfeasibleError:  # of fewer records there is none
+        except InfeasibleError:  # no estimate for fewer records
             return trial
         return replace(trial, attack=run_attack(self.trial_table.make_setups(chosen), self.letter))
 
     def _look_up_or_make(
         self, mechanism: AnyMechanism, bound: BreachBound, with_attack: bool, make: Callable[[], Trial]
     ) -> Trial:
-        """What was found before for the same request of a mechanism: several posteriors may come to the same."""
+        """Looks up the trial of the same request, which several posteriors may share, or runs it."""
         comparability = mechanism.comparability
         spec = (
             None if comparability is None else comparability.match_posterior(bound, self.trial_table.histogram.values)
@@ -268,7 +267,7 @@ def _evaluate_mechanism(
     trials: TrialCache,
     survey_results: tuple[TableScan, Sequence[ColumnPrediction]],
 ) -> Contender:
-    """One mechanism: where it meets the aim, its curve around that, and what all attackers find there."""
+    """Evaluates one mechanism: its trial at the criterion, its curve around that, and all attackers."""
     plan_at, attack_at = partial(trials.plan, mechanism), partial(trials.attack, mechanism)
     matched_trial = aim.find_trial(bound, plan_at, attack_at)
     if matched_trial.chosen_plan is None or matched_trial.spec is None:
@@ -291,7 +290,7 @@ def _evaluate_mechanism(
 
 
 def _list_baselines(comparison: Comparison, trial_table: TrialTable) -> tuple[Baseline, ...]:
-    """What else could be done, where it applies."""
+    """Lists the baselines that apply."""
     best = comparison.recommended_contender
     best_error = None if best is None or not best.trial.error else (best.mechanism.name, best.trial.error)
     bound = comparison.bound if best is None else best.trial.bound

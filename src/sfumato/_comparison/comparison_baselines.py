@@ -1,4 +1,4 @@
-"""What mechanisms are held against: values drawn afresh, and answers with noise where no table is published."""
+"""Baselines for mechanisms: redrawn values, and noisy answers without a published table."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from sfumato._risk.attackers.known_column_beliefs import count_cooccurrences
 from sfumato.errors import SpecError
 
 SIZE_FACTOR = 2.0
-"""Counts from half of a size to twice as much are taken as counts of that size."""
+"""Counts from half to twice a size are taken as counts of that size."""
 MOST_HEIGHT = 1000
-"""Columns of more values have hardly a count of any size."""
+"""Columns with more values have hardly a count of any size."""
 SENSITIVITY = 1.0
 """One record changes a count by at most one."""
 MARGIN = 2.0**-50
-"""OpenDP rounds epsilon up; so much more noise makes it confirm the epsilon that was asked for."""
+"""OpenDP rounds epsilon up; this factor of noise makes it confirm the requested epsilon."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Something simple that a mechanism should beat, or that does another thing."""
+    """A simple alternative that a mechanism should outperform, or that serves another purpose."""
 
     name: str
     error: float
-    """The standard error of a count of the size in question, divided by the count."""
+    """The standard error of a count of the given size, divided by the count."""
     gain: float | None
-    """What an attacker gains; None where nothing is shown of a person."""
+    """The attacker's gain; None if no values of people are published."""
     description: str
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The baseline as JSON."""
         return {"name": self.name, "relative_error": self.error, "gain": self.gain, "words": self.description}
 
 
 def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | None:
-    """Each record shows a value of the table's own distribution, whatever it holds: nobody learns of a person by it.
+    """Redraws each value from the table's own distribution: discloses nothing about a person.
 
-    The error is that of counts of about this size in the table: of a value of one public column and one protected
-    value. It is no error by chance alone, because how these go together is lost. None where there are no such counts.
+    The error is that of counts of about this size in the table, for a value of one public column and one protected
+    value. It is mainly bias, because the association of columns is lost. None if there are no such counts.
     """
     total, size = histogram.total, histogram.domain_size
     shares = np.array(histogram.counts) / total
@@ -62,10 +62,10 @@ def redraw_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | N
         return None
     error = float(np.concatenate(errors).mean())
     sentence = (
-        f"values drawn afresh from those of the table, whatever a person has: they show nothing of a single person, "
-        f"and counts of about {at:,} people with a value of one public column are off by {format_percent(error)} "
-        "(mean over such counts of this table), because how columns go together is lost: chance does not even "
-        "that out, and no answer could say how far off it is."
+        "values redrawn from the frequencies in the table, independent of the person. They disclose nothing about a "
+        f"single person. Counts of about {at:,} people with a value of one public column are off by "
+        f"{format_percent(error)} (mean over such counts of this table), because the association of columns is lost. "
+        "This error is a bias, so no answer could state a standard error."
     )
     return Baseline("redrawn values", error, 0.0, sentence)
 
@@ -78,18 +78,18 @@ def compute_laplace_scale(epsilon: float) -> float:
 
 
 def estimate_laplace_answers(bound: BreachBound, at: int, beside: tuple[str, float] | None) -> Baseline:
-    """Counts answered with noise, so that one answer moves odds by no more than the bound; no table is published.
+    """Counts answered with noise, so that one answer changes odds by at most the bound; no table is published.
 
-    Beside a mechanism with its error it is told from how many answers on the mechanism is closer.
+    For a mechanism with a known error it also gives the number of answers above which the mechanism is more accurate.
     """
     epsilon = math.log(bound.person_amplification)
     noise = math.sqrt(2) * bound.rows * compute_laplace_scale(epsilon)
     sentence = (
-        "no table is published: each count is answered with Laplace noise of its own. One answer, moving odds by as "
-        f"much as the bound allows, is off by {format_percent(noise / at)} at {at:,} records; the noise of each "
-        "grows with the number of answers"
+        "no published table: each count is answered with its own Laplace noise. A single answer that changes odds by "
+        f"as much as the bound allows is off by {format_percent(noise / at)} at {at:,} records; the noise of each "
+        "answer grows with the number of answers"
     )
     if beside is not None:
         name, error = beside
-        sentence += f", and from about {max(2, math.ceil(error * at / noise)):,} answers on {name} is closer"
+        sentence += f", and from about {max(2, math.ceil(error * at / noise)):,} answers on, {name} is more accurate"
     return Baseline("Laplace answers", noise / at, None, f"{sentence}.")

@@ -1,7 +1,7 @@
-"""What a comparison found of each mechanism: what is proved, what attackers find, what it costs; and a word of advice.
+"""Results of a comparison for each mechanism: what is proved, attack success and cost, with a recommendation.
 
-Advice names the attacker that it is for. A mechanism that promises less than was asked for is never advised, nor is one
-whose release would be stopped.
+The recommendation names its attacker. It never names a mechanism with a weaker guarantee than requested, or one that
+would be refused by publish.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from sfumato._risk.attackers.attack_result import Attack
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 SAME_ERROR, SAME_GAIN = 0.02, 0.005
-"""Errors that differ by less than this part, and gains by less than this, are the same."""
+"""Errors, or gains, that differ by less than this share count as equal."""
 NO_BOUND = "none"
-ALTERNATIVE = "could be taken too"
+ALTERNATIVE = "also possible"
 
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """One mechanism, where it meets the aim. Secret."""
+    """One mechanism at the point where it meets the criterion. Secret."""
 
     mechanism: AnyMechanism
     trial: Trial
-    """Where it meets the aim; without a plan, and with a reason, where it does not."""
+    """The trial that meets the criterion; without a plan and with a reason if none does."""
     curve: tuple[Trial, ...] = ()
     """The same mechanism at several posteriors, from small to large."""
     attacks: Mapping[str, Attack] = field(default_factory=dict)
-    """What attackers find, by their letters."""
+    """The attacks, by their letters."""
     stop_reason: str = ""
-    """Why publishing it would stop, where it would."""
+    """The reason why publishing would be refused, if it would be."""
     record_bytes: float | None = None
-    """How much room what is protected takes, for each record."""
+    """The bytes of the protected column per record."""
 
     @property
     def is_possible(self) -> bool:
@@ -50,13 +50,13 @@ class Contender:
 
     @property
     def exclusion_reason(self) -> str:
-        """Why it cannot be taken, where it cannot: in few words, without what could be done about it."""
+        """The reason why the mechanism cannot be used, in few words and without a remedy."""
         if self.is_possible and not self.stop_reason:
             return ""
         return re.split(r"[;:] ", self.stop_reason or self.trial.refusal, maxsplit=1)[0].removesuffix(".")
 
     def describe_bound(self, letter: str) -> str:
-        """What is proved of an attacker: how far odds rise at most, or a belief; or that nothing is. Never measured."""
+        """The proved bound against an attacker: a factor on odds, a posterior, or nothing. Never a measurement."""
         trial, guarantee = self.trial, self.mechanism.guarantee
         if trial.chosen_plan is None or trial.spec is None:
             return NO_BOUND
@@ -69,30 +69,30 @@ class Contender:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Every mechanism at one aim. Secret: it shows counts, and what can be learned about people."""
+    """All mechanisms under one criterion. Secret: it shows counts, and facts about people."""
 
     request_sentence: str
     """The request, in plain words."""
     bound: BreachBound
-    """The bound that was asked for, or the one that asks for as much."""
+    """The requested bound, or an equivalent one."""
     guarantee: Guarantee
-    """Against whom it was asked to hold."""
+    """The requested guarantee."""
     named_mechanism: str | None
-    """The mechanism that the request names, if it does."""
+    """The mechanism that the request names, if any."""
     aim: Aim
     attacker: str
-    """The letter of the attacker that gains are told of."""
+    """The letter of the attacker whose gains are shown."""
     count_size: int
-    """The count whose error is told."""
+    """The count whose error is shown."""
     records: int
-    """How many records attackers were let at."""
+    """The number of attacked records."""
     total: int
     contenders: tuple[Contender, ...]
     baselines: tuple[Baseline, ...] = ()
 
     @property
     def possible_contenders(self) -> tuple[Contender, ...]:
-        """Those that have a plan; the recommended one first, then as strong ones, the least error first."""
+        """The contenders with a plan: the recommended one, then equally strong ones by error, then others."""
 
         def rank(candidate: Contender) -> tuple[object, ...]:
             is_last = candidate.trial.error is None
@@ -106,21 +106,21 @@ class Comparison:
         return tuple(sorted((contender for contender in self.contenders if contender.is_possible), key=rank))
 
     def is_weaker(self, trial: Trial) -> bool:
-        """Whether a trial promises less than was asked for: against fewer people, or more of a rise."""
+        """Whether a trial has a weaker guarantee than requested: fewer attackers, or a larger increase of odds."""
         is_less_general = trial.mechanism.guarantee.is_weaker_than(self.guarantee)
         return is_less_general or trial.bound.amplification > self.bound.amplification
 
     def describe_standing(self, contender: Contender) -> str:
-        """What to know of a mechanism before its numbers are read, in few words."""
+        """Describes the standing of a mechanism in few words."""
         if contender is self.recommended_contender:
             return "recommended"
         if contender.stop_reason:
-            return "publishing would stop"
-        return "promises less than was asked for" if self.is_weaker(contender.trial) else ALTERNATIVE
+            return "would be refused by publish"
+        return "weaker guarantee than requested" if self.is_weaker(contender.trial) else ALTERNATIVE
 
     @property
     def recommended_contender(self) -> Contender | None:
-        """Of those that promise what was asked for, the one of the least error; or of the least gain at one error."""
+        """The contender of the requested guarantee with the smallest error, or the smallest gain at one error."""
         eligible = [
             contender
             for contender in self.contenders
@@ -139,21 +139,21 @@ class Comparison:
 
     @property
     def knowledge(self) -> str:
-        """What the attacker in question knows."""
+        """The knowledge of the chosen attacker."""
         knowledge = [
             contender.attacks[self.attacker].knowledge
             for contender in self.contenders
             if self.attacker in contender.attacks
         ]
-        return knowledge[0] if knowledge else "how frequent the values are"
+        return knowledge[0] if knowledge else "the frequencies of values"
 
     @property
     def recommendation(self) -> str:
-        """The advice in words: for which attacker, which mechanism, and what the others would do."""
+        """The recommendation in words: attacker, mechanism, and a comparison with the others."""
         return " ".join(_write_advice(self))
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The comparison as JSON."""
         best = self.recommended_contender
         return {
             "asked": {
@@ -175,7 +175,7 @@ class Comparison:
 
 
 def _is_better(one: Trial, other: Trial, *, by_gain: bool) -> bool:
-    """Whether the first of two trials is to be preferred; both numbers are known."""
+    """Whether the first of two trials is better; both numbers are known."""
     gains, errors = (one.gain or 0.0, other.gain or 0.0), (one.error or 0.0, other.error or 0.0)
     is_same_gain = abs(gains[0] - gains[1]) <= SAME_GAIN
     is_same_error = abs(errors[0] - errors[1]) <= SAME_ERROR * max(errors)
@@ -185,23 +185,23 @@ def _is_better(one: Trial, other: Trial, *, by_gain: bool) -> bool:
 
 
 def _write_advice(comparison: Comparison) -> Sequence[str]:
-    """Sentence by sentence."""
-    best, who = comparison.recommended_contender, f"somebody who knows {comparison.knowledge}"
+    """Writes the recommendation, sentence by sentence."""
+    best, who = comparison.recommended_contender, f"an attacker who knows {comparison.knowledge}"
     if best is None:
         return [
-            f"For {who}, nothing is recommended: at {comparison.aim.description}, no mechanism that can be published "
-            f"promises as much as was asked for ({comparison.guarantee}, posterior {comparison.bound.posterior}), with "
-            "an error and a gain that are known. Ask for less, coarsen public columns, or look at larger counts.",
+            f"No mechanism is recommended against {who}. At {comparison.aim.description}, no publishable mechanism "
+            f"with known error and gain has the requested guarantee ({comparison.guarantee}, posterior "
+            f"{comparison.bound.posterior}). Request less, coarsen public columns, or choose larger counts.",
             *_list_absent(comparison),
         ]
     attack = best.attacks[comparison.attacker]
     right = None if attack.with_release is None else attack.with_release.success
     least = "gain" if isinstance(comparison.aim, SameError) else "error"
     sentences = [
-        f"For {who}, {best.mechanism.name} is recommended (at {comparison.aim.description}): of the mechanisms that "
-        f"promise as much as was asked for, it has the smallest {least}. Counts of {comparison.count_size:,} people "
-        f"are typically off by {format_relative_error(best.trial.error)}, and this attacker guesses "
-        f"{format_exact_percent(right)} of the people right with the release, "
+        f"Use {best.mechanism.name} against {who} (at {comparison.aim.description}): of the mechanisms with the "
+        f"requested guarantee, it has the smallest {least}. Counts of {comparison.count_size:,} people are typically "
+        f"off by {format_relative_error(best.trial.error)}. This attacker guesses "
+        f"{format_exact_percent(right)} of people correctly with the release, "
         f"{format_exact_percent(attack.without_release.success)} without it."
     ]
     others = [
@@ -229,20 +229,17 @@ def _write_advice(comparison: Comparison) -> Sequence[str]:
         if comparison.is_weaker(contender.trial) and _has_less_error(contender, best)
     ]
     if weaker_names:
-        verb = "promises" if len(weaker_names) == 1 else "promise"
         have = "has a smaller error" if len(weaker_names) == 1 else "have smaller errors"
-        sentences.append(f"{_join_names(weaker_names)} {have}, and {verb} less than was asked for.")
+        sentences.append(f"{_join_names(weaker_names)} {have} with a weaker guarantee than requested.")
     if comparison.named_mechanism is not None and comparison.named_mechanism != best.mechanism.name:
         sentences.append(f"The request names {comparison.named_mechanism}.")
     sentences += _list_absent(comparison)
-    sentences.append(
-        "Other attackers may gain more; which gain is acceptable is for the holder of the table to decide."
-    )
+    sentences.append("Other attackers may gain more; the data steward decides which gain is acceptable.")
     return sentences
 
 
 def _list_absent(comparison: Comparison) -> list[str]:
-    """Which mechanisms were not weighed, and why, so that nobody looks for one in vain."""
+    """Names the mechanisms that were not considered, with reasons."""
     stopped_names = [
         f"{contender.mechanism.name} ({contender.exclusion_reason})"
         for contender in comparison.contenders
@@ -253,7 +250,7 @@ def _list_absent(comparison: Comparison) -> list[str]:
         for contender in comparison.contenders
         if not contender.is_possible
     ]
-    sentences = [f"Publishing would stop with {_join_names(stopped_names)}."] if stopped_names else []
+    sentences = [f"Would be refused by publish: {_join_names(stopped_names)}."] if stopped_names else []
     return [*sentences, *([f"Not possible here: {_join_names(infeasible_names)}."] if infeasible_names else [])]
 
 

@@ -1,4 +1,4 @@
-"""The three layers of a comparison as tables, for a terminal and for a page: proved, measured, and cost."""
+"""The three layers of a comparison as tables for terminal and page: proved, measured, and cost."""
 
 from __future__ import annotations
 
@@ -14,52 +14,50 @@ from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE
 
 ARROW = "\u2192"
 KNOWLEDGE = {
-    "F": "how frequent the values are",
-    "C": "the public column that tells most",
+    "F": "the frequencies of values",
+    "C": "the public column that discloses most",
     "P": "all public columns",
     "O": f"all public columns, and the values of {KNOWN_SHARE:.0%} of the others",
-    "L": "nothing but the release",
+    "L": "only the release",
 }
-"""What attackers know, by their letters."""
+"""The attackers' knowledge, by letter."""
 
 SHORT_KNOWLEDGE = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
-"""What an attacker knows, where the words of the attack are too long for a figure."""
+"""The attackers' knowledge in short form, for figures."""
 
 PROVED_NOTE = (
-    "\u00d7 is by how much the odds of a value rise at most by a person's own record, whatever was believed before, "
-    "what all other records teach included; \u2264 is how far a value within the prior is believed at most. Where "
-    "there is none, nothing limits what is learned."
+    "\u00d7 is the largest factor by which a person's own record raises the odds of a value, whatever the attacker "
+    "knew before or learns from other records. \u2264 is the highest confidence in a value within the prior. Without "
+    "either, nothing limits what the attacker learns."
 )
 MEASURED_NOTE = (
-    "For how many % of the people attackers guess the value right without the release {} with it, on {:,} of {:,} "
-    "records, published with a key that is thrown away. Nothing measured is a bound: another attacker can be right "
-    "more often."
+    "Attack success: % of people whose value is guessed correctly, without the release {} with it, on {:,} of {:,} "
+    "records, published with a discarded key. Measurements are not bounds: another attacker may succeed more often."
 )
 COST_NOTE = (
-    "Errors are standard errors in % of the count, predicted from the table: of counts of {:,} people with a value, "
-    "the mean over all values that so many have, among people who are selected by something else; and of counts that "
-    "find such a share of the records, the mean over the records. Bytes are what stands for a record in the place of "
-    "the protected column."
+    "Errors are predicted standard errors in % of the count. First, counts of {:,} people with a value, selected by "
+    "other columns, averaged over values with at least this count. Then, counts of the given share of records, "
+    "averaged over records. Bytes are those of the published value of a record."
 )
-TIME_NOTE = " Seconds are those of planning."
+TIME_NOTE = " Seconds are the planning time."
 
 
 @dataclass(frozen=True)
 class ComparisonTable:
-    """A table of which every row is a mechanism, and what has to be known to read it."""
+    """A table with one row for each mechanism, and a note that explains it."""
 
     title: str
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str
     text_columns: int = 1
-    """How many of the first columns are words; the others are numbers."""
+    """The number of leading text columns; the others are numbers."""
 
 
 def make_guarantee_table(comparison: Comparison, *, with_standing: bool = True) -> ComparisonTable:
-    """What holds for certain, of each attacker; nothing measured stands here.
+    """The proved bounds against each attacker; no measurements.
 
-    With a column for what stands against a mechanism, where no marks say so.
+    An extra column names what counts against a mechanism, unless marks do.
     """
     rows = tuple(
         (
@@ -75,7 +73,7 @@ def make_guarantee_table(comparison: Comparison, *, with_standing: bool = True) 
 
 
 def make_attack_table(comparison: Comparison) -> ComparisonTable:
-    """What attackers find."""
+    """The attack success of all attackers."""
     rows = tuple(
         (contender.mechanism.name, *(format_guesses(contender.attacks.get(letter)) for letter in ATTACKERS))
         for contender in comparison.possible_contenders
@@ -85,7 +83,7 @@ def make_attack_table(comparison: Comparison) -> ComparisonTable:
 
 
 def make_cost_table(comparison: Comparison, *, with_time: bool = True) -> ComparisonTable:
-    """What counts lose, and how much room it takes; and time, where there is a column for it."""
+    """The errors of counts and the size of records; with a column for planning time if requested."""
     shares = tuple(f"{100 * float(contender):g}%" for contender in SELECTIVITIES)
     headings = ("mechanism", "setting", f"at {comparison.count_size:,}", *shares, "bytes", "seconds")
     width = len(headings) if with_time else -1
@@ -100,7 +98,7 @@ def make_cost_table(comparison: Comparison, *, with_time: bool = True) -> Compar
 
 
 def format_guesses(attack: Attack | None) -> str:
-    """Right without the release, and with it."""
+    """Attack success without and with the release."""
     if attack is None:
         return "not told"
     with_release = "not told" if attack.with_release is None else f"{100 * attack.with_release.success:.1f}"

@@ -1,4 +1,4 @@
-"""At which bound each mechanism is compared: at one posterior, one gain of an attacker, or one error of counts."""
+"""The criteria of a comparison: mechanisms at one posterior, one gain of an attacker, or one error of counts."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from sfumato._request.belief_bounds import BreachBound
 from sfumato.errors import SpecError
 
 TrialRunner = Callable[[BreachBound], Trial]
-"""What comes of one mechanism at a bound."""
+"""The function that tries a mechanism at a bound."""
 WEAKEST = Fraction(99, 100)
-"""The largest posterior that is looked at; asked for, it lets every smaller one be as strong as asked."""
+"""The largest posterior tried; it makes every smaller posterior acceptable."""
 
 
 class Aim(ABC):
-    """What is the same for all mechanisms."""
+    """The criterion that is equal for all mechanisms."""
 
     @abstractmethod
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
-        """The trial of a mechanism that meets the aim, with the prior of a bound; one with a refusal if none does.
+        """Finds the trial that meets the criterion, with the prior of a bound; a trial with a refusal if none does.
 
-        `planned` tells the error alone, and `attacked` what the attacker finds as well.
+        `planned` computes only the error, `attacked` also the attack success.
         """
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What is the same, so that `compared at ...` can be said."""
+        """The criterion, as a phrase that completes `compared at ...`."""
 
 
 @dataclass(frozen=True)
 class SamePosterior(Aim):
-    """The posterior that was asked for."""
+    """The requested posterior."""
 
     posterior: Fraction
 
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
-        """At the bound itself."""
+        """Tries the bound itself."""
         return attack_trial(bound)
 
     @property
     def description(self) -> str:
-        """The posterior."""
+        """Names the posterior."""
         return f"one posterior, {self.posterior}"
 
 
 @dataclass(frozen=True)
 class SameGain(Aim):
-    """As many more people are guessed right by the attacker, or a little fewer."""
+    """An equal gain of the attacker, or a slightly smaller one."""
 
     gain: float
 
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
-        """At the largest posterior of two digits with at most this gain: it grows with the posterior."""
+        """Finds the largest two-digit posterior with at most this gain, which grows with the posterior."""
         bounds = list_weaker_bounds(bound)
 
-        def is_beyond(candidate: BreachBound) -> bool:  # where there is no plan, a larger posterior may have one
+        def is_beyond(candidate: BreachBound) -> bool:  # without a plan here, a larger posterior may have one
             gain = attack_trial(candidate).gain
             return gain is not None and gain > self.gain
 
@@ -72,24 +72,24 @@ class SameGain(Aim):
         trial = attack_trial(bounds[max(number - 1, 0)])
         if trial.chosen_plan is not None and number:
             return trial
-        refusal_text = f"no setting keeps the gain of this attacker within {format_points(self.gain)}."
+        refusal_text = f"no setting keeps this attacker's gain within {format_points(self.gain)}."
         return replace(trial, chosen_plan=None, refusal=trial.refusal if number == len(bounds) else refusal_text)
 
     @property
     def description(self) -> str:
-        """The gain."""
+        """Names the gain."""
         return f"a gain of at most {format_points(self.gain)}"
 
 
 @dataclass(frozen=True)
 class SameError(Aim):
-    """Counts of one size are at most so far off."""
+    """An error of at most this share, for counts of one size."""
 
     error: Fraction
     count_size: int
 
     def find_trial(self, bound: BreachBound, plan_trial: TrialRunner, attack_trial: TrialRunner) -> Trial:
-        """At the smallest posterior of two digits with at most this error: it falls with the posterior."""
+        """Finds the smallest two-digit posterior with at most this error, which falls with the posterior."""
         bounds = list_weaker_bounds(bound)
 
         def is_within(candidate: BreachBound) -> bool:
@@ -99,17 +99,17 @@ class SameError(Aim):
         number = bisect_left(bounds, True, key=is_within)
         if number < len(bounds):
             return attack_trial(bounds[number])
-        last, refusal_text = plan_trial(bounds[-1]), f"no posterior up to {WEAKEST} has so small an error."
+        last, refusal_text = plan_trial(bounds[-1]), f"no posterior up to {WEAKEST} gives an error this small."
         return replace(last, chosen_plan=None, refusal=last.refusal or refusal_text)
 
     @property
     def description(self) -> str:
-        """The error, and at which count."""
+        """Names the error and its count."""
         return f"an error of at most {format_percent(float(self.error))} at counts of {self.count_size:,}"
 
 
 def list_weaker_bounds(bound: BreachBound) -> list[BreachBound]:
-    """The bounds with the same prior and every larger posterior of two digits that leaves something to be told."""
+    """Lists the bounds with the same prior and each larger two-digit posterior that still limits something."""
     bounds = []
     for posterior in list_two_digit_shares(bound.prior):
         with suppress(SpecError):
@@ -118,7 +118,7 @@ def list_weaker_bounds(bound: BreachBound) -> list[BreachBound]:
 
 
 def list_bounds_around(bound: BreachBound, exponents: Sequence[float]) -> list[BreachBound]:
-    """Bounds with the same prior, whose odds rise by powers of what they may rise by here; posteriors of two digits."""
+    """Lists bounds with the same prior and powers of this odds factor; posteriors have two digits."""
     bounds = [bound]
     for exponent in exponents:
         odds = float(bound.person_amplification) ** exponent * float(bound.prior / (1 - bound.prior))

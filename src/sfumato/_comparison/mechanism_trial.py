@@ -1,6 +1,6 @@
-"""A mechanism at one bound: its plan, how far off counts are, and what an attacker gains. Nothing is published.
+"""A mechanism at one bound: its plan, the error of counts, and an attacker's gain. Nothing is published.
 
-What records would show is drawn with keys that are thrown away, never with that of a plan file.
+Published values are drawn with discarded keys, never with the key of a plan file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sfumato.mechanisms.capabilities import Comparability
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 MOST_LEARNED = 1 << 19
-"""Records times values that a release is learned from: a quarter of what an audit takes, because there are many."""
+"""The most records times values to learn from a release: a quarter of an audit's, because there are many trials."""
 
 ATTACKERS: Mapping[str, Callable[[AttackSetup], Attack]] = {
     "F": attack_with_frequencies,
@@ -43,30 +43,30 @@ ATTACKERS: Mapping[str, Callable[[AttackSetup], Attack]] = {
     "O": attack_with_known_others,
     "L": partial(attack_with_release_alone, most_learned=MOST_LEARNED),
 }
-"""The attackers by their letters, those who know least first; the last has the release and nothing else."""
+"""The attackers by letter, least knowledge first; the last one has only the release."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What came of a mechanism at a bound. Secret."""
+    """The result of a mechanism at a bound. Secret."""
 
     mechanism: AnyMechanism
     bound: BreachBound
     spec: PrivacySpec | None = None
-    """What the mechanism was asked, by its own kind of request."""
+    """The mechanism's own kind of request."""
     chosen_plan: ChosenMechanism | None = field(default=None, repr=False)
     refusal: str = ""
-    """Why there is no plan, where there is none."""
+    """The reason why there is no plan, if there is none."""
     error: float | None = None
-    """The standard error of a count of the size in question, divided by the count; the mean over the values."""
+    """The standard error of a count of the given size, divided by the count; the mean over the values."""
     seconds: float = 0.0
-    """How long planning took."""
+    """The planning time."""
     attack: Attack | None = None
-    """What the attacker in question finds; None where it was not tried, or nothing is known of it."""
+    """The chosen attacker's result; None if it was not run, or has no result."""
 
     @property
     def gain(self) -> float | None:
-        """How many more people the attacker guesses right with the release, as a share of all."""
+        """The additional share of correct guesses with the release."""
         if self.attack is None or self.attack.with_release is None:
             return None
         return self.attack.with_release.success - self.attack.without_release.success
@@ -74,26 +74,26 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class TrialTable:
-    """The table as attackers see it: its records, or as many of them as are looked at, as if they were all.
+    """The table that attackers see: its records, or a sample treated as the whole table.
 
-    So that whole groups are there to be looked at: whoever sees a part of each would find less.
+    So whole groups can be attacked: parts of groups would show too little success.
     """
 
     sample: Sample
     sensitive: SensitiveColumns
     histogram: Histogram
-    """Of the whole table."""
+    """The number of records of the whole table."""
     targets: Sequence[Target]
     seed: int
 
     @classmethod
     def of(cls, survey: TableScan, bound: BreachBound, seed: int) -> TrialTable:
-        """From the first reading of a table; what is believed beyond the bound is counted."""
+        """Makes the table from the first reading; beliefs above the bound are counted."""
         sample = replace(survey.sample, total=survey.sample.records)
         return cls(sample, survey.sensitive, survey.histogram, make_targets(sample, survey.sensitive, bound), seed)
 
     def make_plan(self, trial: Trial, options: object) -> ChosenMechanism:
-        """The plan of a trial for the records that are here: its own, where these are all."""
+        """The plan of a trial for these records: the trial's own plan if they are the whole table."""
         if trial.chosen_plan is None:
             raise InfeasibleError(trial.refusal)
         value_counts = np.bincount(self.sample.sensitive, minlength=self.histogram.domain_size)
@@ -104,12 +104,12 @@ class TrialTable:
         return ChosenMechanism(trial.mechanism, plan, sample_histogram)
 
     def make_setups(self, chosen: ChosenMechanism) -> list[AttackSetup]:
-        """What would be published, drawn with a key that is thrown away; one for each protected column."""
+        """A possible release, drawn with a discarded key; one setup for each protected column."""
         return make_planned_setups(chosen, self.sample, self.sensitive, self.targets, self.seed)
 
 
 def run_attack(setups: Sequence[AttackSetup], letter: str) -> Attack:
-    """What an attacker finds; of several protected columns the one of which it gains most."""
+    """Runs an attacker; of several protected columns, the one with the largest gain counts."""
     attacks = [ATTACKERS[letter](setup) for setup in setups]
     return max(
         attacks,
@@ -117,13 +117,13 @@ def run_attack(setups: Sequence[AttackSetup], letter: str) -> Attack:
     )
 
 
-ONE_COLUMN = "it protects one column, and several are to be protected each for itself."
+ONE_COLUMN = "it protects only one column, and the request protects several separately."
 
 
 def plan_trial(
     mechanism: AnyMechanism, bound: BreachBound, request: Request, trial_table: TrialTable, at: int
 ) -> Trial:
-    """Plan with a mechanism at a bound, by its own kind of request and with the options that were given.
+    """Plans with a mechanism at a bound, by its own kind of request and with the given options.
 
     The error is that of counts of `at` records.
     """
@@ -147,5 +147,5 @@ def plan_trial(
 
 
 def select_options(mechanism: AnyMechanism, request: Request) -> object:
-    """The options of a mechanism that were given, or its usual ones."""
+    """The given options of a mechanism, or its defaults."""
     return request.options.get(mechanism.name) or mechanism.options()

@@ -1,4 +1,4 @@
-"""What a holder files about a release: what was promised, what attackers find, how far answers are off. Private."""
+"""Evidence about a release for the data steward's file: guarantee, attack success and errors of answers. Private."""
 
 from sfumato._evidence.audit_dossier import Dossier, audit_release
 from sfumato._evidence.stated_context import StatedContext

@@ -1,4 +1,4 @@
-"""All that a report about a release says, gathered from the release and the table it was made from. Private."""
+"""Gathers all facts for a report about a release, from the release and its original table. Private."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from sfumato._verify.check_results import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError
 
 FILES_CHECK, PUBLIC_CHECK = "files", "public columns"
-"""Checks without which there is nothing to report about: the files of the release, and whether it is of this table."""
+"""Checks that must pass before a report: the release's files, and whether it belongs to this table."""
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with a stage, how much of it is done, and how much there is."""
+"""A callback with a stage, its progress and its total."""
 
 
 @dataclass(frozen=True)
 class ProtectedValue:
-    """One value of what is protected: how many have it, and whether the request speaks of it."""
+    """One protected value: its count, and whether the bound covers it."""
 
     name: str
     count: int
     limit: Fraction | None
-    """How far it may be believed; None where the design does not tell."""
+    """The highest belief allowed; None if the design does not limit it."""
     is_covered: bool
 
 
 @dataclass(frozen=True)
 class Dossier:
-    """What was found about a release, and what a person states. There is no verdict in it."""
+    """The evidence about a release and the statements of a person. It contains no verdict."""
 
     release: Release
     report_date: date
@@ -64,43 +64,43 @@ class Dossier:
     singling_out: SinglingOut
     utility: Utility
     values: tuple[ProtectedValue, ...]
-    """Those of most records first."""
+    """Most frequent values first."""
     spec: PrivacySpec | None
-    """The request, as the design tells it."""
+    """The request, derived from the design."""
     dropped_rows: int | None
-    """How many rows of the table were not published; None where that is not known."""
+    """The number of rows that were not published; None if unknown."""
     dropped_columns: tuple[str, ...]
-    """The columns of the table that were not published."""
+    """The columns that were not published."""
     remembered_request: JsonView | None = None
-    """What the plan file remembers of the request, if it was given."""
+    """The request in the plan file, if that was given."""
     context: StatedContext = field(default_factory=StatedContext)
     own_answers: tuple[OwnAnswer, ...] = ()
     seed: int | None = None
     command: str = ""
-    """How this was asked for, if that is known."""
+    """The command of this report, if known."""
 
     @property
     def manifest(self) -> Manifest:
-        """What the release says about itself."""
+        """The manifest of the release."""
         return self.release.manifest
 
     @property
     def digest(self) -> str:
-        """The digest of the release's description, which holds those of all its files."""
+        """The digest of the release's manifest, which contains the digests of all its files."""
         return self.release.digest
 
     @property
     def failed_checks(self) -> list[Check]:
-        """The checks that did not pass."""
+        """The checks that failed."""
         return [check for check in (*self.verification.checks, *self.audit.checks) if not check.has_passed]
 
     @property
     def is_met(self) -> bool:
-        """Whether every check passed: the release is what it says."""
+        """Whether every check passed: the release is consistent with its manifest."""
         return not self.failed_checks
 
     def to_json(self) -> Json:
-        """For machines: everything that the page has, and the rows that it leaves out."""
+        """The evidence as JSON: everything on the page, and the rows that it omits."""
         manifest = self.manifest
         checks = [*self.verification.checks, *self.audit.checks]
         return {
@@ -139,12 +139,12 @@ class Dossier:
 
 @dataclass(frozen=True, eq=False)
 class _OriginalView:
-    """What the table tells beside the release."""
+    """Facts that the original table adds to the release."""
 
     table: pa.Table
     """Its published rows, with ranges and groups as in the release, and true values."""
     raw_columns: Mapping[str, Codes] | None
-    """The public columns before ranges, where there are any."""
+    """The public columns before recoding into ranges, if there are any."""
     dropped_rows: int | None
     dropped_columns: tuple[str, ...]
 
@@ -187,10 +187,10 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     read: ReadOptions = DEFAULT_READ_OPTIONS,
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
-    """Gather the evidence about a release; refused where its files were changed, or the table is not its original.
+    """Gathers the evidence about a release; refuses if its files were changed, or the table is not its original.
 
-    A release that fails another check is reported about, with what failed. `second` is another release of the table
-    with its plan file; `population` a register that somebody may link with; `context` what a person states.
+    For a release that fails another check, the report names the failure. `second` is another release of the table with
+    its plan file, `population` a register to link with, and `context` the statements of a person.
     """
     opened, original = Release.open(release), _make_rereadable(original)
     names = list_public_columns(opened)
@@ -246,14 +246,15 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
 
 
 def check_original(verification: Verification) -> None:
-    """Refuse a release whose files were changed, and a table that is not its original, in one sentence."""
+    """Refuses a release whose files were changed, and a table that is not its original, in one sentence."""
     for check in verification.checks:
         if check.name == FILES_CHECK and not check.has_passed:
-            raise ReleaseFormatError(f"the release does not pass the check of files: {check.detail}")
+            raise ReleaseFormatError(f"the release fails the check 'files': {check.detail}")
         if check.name == PUBLIC_CHECK and not check.has_passed:
             raise ReleaseFormatError(
-                "the public columns of the table are not those of the release: it is another table, or it has changed "
-                "since; name the table that was published, as it was then."
+                "the public columns of the table differ from those of the release: it is another table, or it has "
+                "changed; "
+                "name the original table, as it was when the release was made."
             )
 
 
@@ -263,13 +264,13 @@ def _make_rereadable(original: AnyTable) -> AnyTable:
 
 
 def _encode_column(batches: Iterable[pa.RecordBatch], name: str) -> Codes:
-    """One column of a table as numbers of its values."""
+    """Encodes one column of a table as numbers of its values."""
     arrays = [batch.column(name) for batch in batches]
     return encode_batch_values(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)
 
 
 def _list_protected_values(manifest: Manifest, table: pa.Table, spec: PrivacySpec | None) -> tuple[ProtectedValue, ...]:
-    """Each value with its count, and whether the request speaks of it: frequent ones are above the prior."""
+    """Lists each value with its count and coverage: values above the prior are not covered."""
     counts = np.bincount(find_domain_places(manifest.naming, table), minlength=len(manifest.domain))
     limits: Sequence[Fraction | None] = [None] * len(counts)
     if spec is not None:

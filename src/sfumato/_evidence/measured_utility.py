@@ -1,4 +1,4 @@
-"""How far off answers are: counts at random beside the truth, and the holder's own questions. Private."""
+"""Measures the errors of answers: random counts compared with the truth, and the data steward's questions. Private."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from sfumato._risk.attackers.release_matching import find_domain_places
 from sfumato.errors import SfumatoError
 
 CONDITIONS, MOST_COLUMNS, MOST_VALUES = 60, 3, 80
-"""So many conditions are drawn, on up to so many public columns; up to so many values are counted in each."""
+"""The number of random conditions, the most public columns in each, and the most values counted in each."""
 TYPICAL_COUNT, NEAR_FACTOR = 1000, 2.0
-"""The error is told at this count, from counts that are at most so many times larger or smaller."""
+"""The count for the typical error, and the factor by which included counts may differ."""
 LOCKED_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
@@ -39,20 +39,20 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Utility:
-    """Counts at random, beside the truth."""
+    """Random counts, compared with the truth."""
 
     answers: tuple[EstimateWithTruth, ...]
     failure_reason: str = ""
-    """Why there is none, where there is none."""
+    """The reason why there are no counts, if there are none."""
 
     @property
     def known_answers(self) -> list[EstimateWithTruth]:
-        """Those that have an interval."""
+        """The counts with an interval."""
         return [answer for answer in self.answers if answer.is_complete]
 
     @property
     def coverage(self) -> float | None:
-        """The share of 95% intervals that hold the truth."""
+        """The share of 95% confidence intervals that cover the truth."""
         return (
             sum(answer.is_covered for answer in self.known_answers) / len(self.known_answers)
             if self.known_answers
@@ -61,7 +61,7 @@ class Utility:
 
     @property
     def typical_error(self) -> float | None:
-        """How far counts of about a thousand are off, in parts of the count: the middle one of what answers say."""
+        """The median relative standard error of counts of about a thousand."""
         near_errors = [
             answer.standard_error / answer.truth
             for answer in self.known_answers
@@ -70,7 +70,7 @@ class Utility:
         return median(near_errors) if near_errors else None
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The utility as JSON."""
         return {
             "questions": len(self.known_answers),
             "coverage": self.coverage,
@@ -90,7 +90,7 @@ class Utility:
 
 
 def measure_random_counts(release: Release, table: pa.Table, names: Sequence[str], seed: int | None) -> Utility:
-    """Draw conditions as records have them, count all values in each, and compare with the truth."""
+    """Draws conditions from records, counts all values in each, and compares the counts with the truth."""
     manifest, rows = release.manifest, table.num_rows
     places, generator = find_domain_places(manifest.naming, table), np.random.default_rng(seed)
     (columns,) = encode_shared_values(names, [table]) if names else ([],)
@@ -117,7 +117,7 @@ def measure_random_counts(release: Release, table: pa.Table, names: Sequence[str
 
 
 def _sample_values(counts: Codes, generator: np.random.Generator) -> list[int]:
-    """All values, or of many some that occur and a few by chance."""
+    """All values; of many, some that occur and a few random ones."""
     if len(counts) <= MOST_VALUES:
         return list(range(len(counts)))
     occurring = np.flatnonzero(counts)
@@ -128,14 +128,14 @@ def _sample_values(counts: Codes, generator: np.random.Generator) -> list[int]:
 
 @dataclass(frozen=True)
 class OwnAnswer:
-    """A question of the holder's: its answer, and the truth of each number where the table can be asked the same."""
+    """A question of the data steward: its answer, and the truth of each number, if the table can answer it."""
 
     sql: str
     rows: tuple[tuple[AnswerRow, float | None], ...] = ()
     failure_reason: str = ""
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The answer as JSON."""
         rows = [
             {
                 "of": answer_row.label,
@@ -152,7 +152,7 @@ class OwnAnswer:
 def answer_own_questions(
     release: Release, table: pa.Table, questions: Sequence[str], progress: Progress
 ) -> list[OwnAnswer]:
-    """Ask a release what its holder wants to know, and the table the same."""
+    """Answers the data steward's questions from the release and from the table."""
     if not questions:
         return []
     answers = release.ask_many(questions, progress=progress)
@@ -172,7 +172,7 @@ def _compare_with_truth(connection: duckdb.DuckDBPyConnection, sql: str, answer:
         truth_rows = connection.execute(parse(sql).sql(dialect="duckdb")).fetchmany(MOST_ROWS)
         truths = {_make_group_key(row, places): row for row in truth_rows if len(row) == len(answer.names)}
     except (duckdb.Error, SfumatoError):
-        reason = "the table itself cannot be asked this, so the truth is not told."
+        reason = "the original table cannot answer this question, so the truth is unknown."
     answered_rows = [tuple(row[name] for name in answer.names) for row in answer.rows]
     numbers = [
         _parse_number(truths.get(_make_group_key(row, places), ()), place) for row in answered_rows for place in places
@@ -185,7 +185,7 @@ def _make_group_key(row: ResultRow, places: Sequence[int]) -> tuple[str, ...]:
 
 
 def _parse_number(row: ResultRow, place: int) -> float | None:
-    """A cell as a number; a count of a group that is not there is 0 in the table too, but that is not told here."""
+    """A cell as a number; missing groups have count 0 in the table too, but are not handled here."""
     try:
         return float(row[place]) if row and row[place] is not None else None
     except (TypeError, ValueError):

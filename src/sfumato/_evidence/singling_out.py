@@ -1,4 +1,4 @@
-"""Singling out: how many records are alike, by all public columns and by few, before and after ranges."""
+"""Singling out: sizes of equivalence classes by all public columns and by few, before and after ranges."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from sfumato._risk.attackers.predictive_columns import count_keys
 from sfumato._risk.attackers.record_linkage import encode_shared_values, number_combinations
 
 SIZES = (1, 2, 3, 4, 10, 20, 50, 100, 200, 500, 1000)
-"""The shares of records among so many alike or fewer are told; 4 is below 5, and 10 below 11."""
+"""The class sizes for cumulative shares; 4 means below 5, and 10 means below 11."""
 MOST_TOGETHER = 3
 MOST_COLUMNS = 8
-"""Of more columns those of most values are tried together."""
+"""If there are more columns, those with most values are combined."""
 
 
 @dataclass(frozen=True)
 class SinglingOut:
-    """How many records are alike. Private."""
+    """The sizes of equivalence classes. Private."""
 
     records: int
     after_bins: tuple[tuple[int, float], ...]
-    """The share of the records among so many alike or fewer, as published."""
+    """The share of records in classes of at most this size, as published."""
     before_bins: tuple[tuple[int, float], ...] | None
-    """The same before columns were put into ranges; None where none was."""
+    """The same before columns were recoded into ranges; None without ranges."""
     class_size_shares: ClassSizeShares
     smallest_class: int
-    """The size of the smallest group."""
+    """The size of the smallest class."""
     column_sets: tuple[tuple[tuple[str, ...], float], ...]
-    """Sets of at most three columns, and the share that is alone with them; those that make most alone first."""
+    """Sets of at most three columns with their share of unique records, largest first."""
     tried_count: int
-    """How many sets were tried."""
+    """The number of tried sets."""
     untried_columns: tuple[str, ...] = ()
-    """Columns that were not tried together."""
+    """The columns that were not combined."""
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The result as JSON."""
         return {
             "records": self.records,
             "smallest_group": self.smallest_class,
@@ -55,7 +55,7 @@ class SinglingOut:
 
 
 def measure_singling_out(names: Sequence[str], table: pa.Table, raw_columns: Mapping[str, Codes] | None) -> SinglingOut:
-    """Look at the public columns of a table as it was published, and before ranges if those are given."""
+    """Measures the public columns of a table as published, and before ranges if given."""
     (columns,) = encode_shared_values(names, [table]) if names else ([],)
     sizes = _count_class_sizes(columns, table.num_rows)
     chosen_columns = sorted(range(len(names)), key=lambda place: -int(columns[place].max(initial=0)))[:MOST_COLUMNS]
@@ -90,7 +90,7 @@ def measure_singling_out(names: Sequence[str], table: pa.Table, raw_columns: Map
 
 
 def _count_class_sizes(columns: Sequence[Codes], rows: int) -> Counts:
-    """How many records each combination has that occurs."""
+    """The number of records of each combination that occurs."""
     return np.bincount(number_combinations(columns)) if columns else np.array([rows])
 
 
@@ -100,7 +100,7 @@ def _compute_size_shares(sizes: Counts) -> tuple[tuple[int, float], ...]:
 
 
 def _compute_unique_share(columns: Sequence[Codes]) -> float:
-    """The share that is alone with a few columns: counted in a table where that is small."""
+    """The share of records that are unique on a few columns, counted in a table if that is small."""
     keys: Places = np.zeros(len(columns[0]), dtype=np.int64)
     for codes in columns:
         keys = keys * (int(codes.max(initial=0)) + 1) + codes.astype(np.int64)

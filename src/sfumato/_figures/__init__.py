@@ -1,8 +1,8 @@
-"""Figures: pure functions from numbers and a width to a picture, a sentence that reads it, and a table.
+"""Figures: pure functions from numbers and a width to a picture, a sentence about it, and a table.
 
-A figure draws what it is handed and knows nobody, so whoever has numbers may draw them. There is one function for each
-question that a figure decides, beside the small classes of what it needs; classes that have an `of` are made from what
-plans, attacks and estimates give. No script, no chart library: text that any page, report or notebook can hold.
+A figure depends only on its input, so anyone with numbers may draw it. There is one function for each question, and
+small classes for its input; classes with an `of` are made from plans, attacks and estimates. Figures need no script or
+chart library: they are text for any page, report or notebook.
 """
 
 from sfumato._figures.attack_success import AttackSuccess, draw_attack_scenarios

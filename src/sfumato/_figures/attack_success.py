@@ -1,4 +1,4 @@
-"""What publishing adds: how many people attackers guess right without a release, and with it."""
+"""Draws attack success without and with a release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato._figures.svg import draw_mark, element
 
 
 class BeliefLike(Protocol):
-    """What an attack tells of beliefs."""
+    """The attributes of an attack's beliefs."""
 
     @property
     def success(self) -> float: ...
@@ -26,7 +26,7 @@ class BeliefLike(Protocol):
 
 
 class AttackLike(Protocol):
-    """What an attack tells."""
+    """The attributes of an attack."""
 
     @property
     def known_columns(self) -> tuple[str, ...]: ...
@@ -42,22 +42,22 @@ class AttackLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttackSuccess:
-    """For which share of the people an attacker guesses right."""
+    """The share of people about whom an attacker guesses correctly."""
 
     knowledge: str
-    """What the attacker knows of a person, so that `somebody who knows ...` can be said."""
+    """The attacker's knowledge, as a phrase that completes `an attacker who knows ...`."""
     mechanism: str
-    """By which mechanism the release is made."""
+    """The mechanism of the release."""
     without_release: float
     with_release: float | None
     control: float | None = None
-    """The same for a control: people who are not in the table, or an attacker who learned from the original."""
+    """The same for a control: people outside the table, or an attacker who learned from the original."""
     interval: tuple[float, float] | None = None
-    """A 95% interval of the share with the release."""
+    """A 95% confidence interval of the share with the release."""
 
     @classmethod
     def of(cls, attack: AttackLike, mechanism: str) -> AttackSuccess:
-        """From an `Attack`."""
+        """Makes it from an `Attack`."""
         without_release, with_release = attack.without_release.success, attack.with_release
         control = None if attack.control is None else attack.control.success
         if with_release is None:
@@ -66,19 +66,19 @@ class AttackSuccess:
 
     @property
     def shares_text(self) -> str:
-        """Both shares."""
+        """Both shares as text."""
         return f"{format_percent(self.without_release)} \u2192 {format_percent(self.with_release)}"
 
 
 def describe_known_columns(columns: Sequence[str]) -> str:
-    """What somebody knows who was told some columns, or none: then how frequent the values are."""
+    """Describes the knowledge of some columns; without columns, the frequencies of values."""
     if not columns:
-        return "how frequent the values are"
+        return "the frequencies of values"
     return format_name(columns[0]) if len(columns) == 1 else f"all {len(columns)} public columns"
 
 
 def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH) -> Figure:
-    """For each attacker right guesses without the release and with it, a row a mechanism; controls are hollow."""
+    """Draws attack success without and with the release, a row for each attacker and mechanism; controls are hollow."""
     width = limit_width(width)
     knowledge = dict.fromkeys(guess.knowledge for guess in guesses)
     mechanisms = list(dict.fromkeys(guess.mechanism for guess in guesses))
@@ -88,22 +88,22 @@ def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH
         ordered_guesses, lambda guess: (guess.with_release or guess.without_release) - guess.without_release
     )
     drawn_guesses = ordered_guesses[:MOST_ROWS]
-    captions = ["people guessed right: without the release (grey) and with it (coloured)"]
-    captions += [] if has_several else ["by somebody who knows of a person:"]
+    captions = ["people guessed correctly: without the release (grey) and with it (coloured)"]
+    captions += [] if has_several else ["by an attacker who knows about a person:"]
     if any(is_known(guess.control) for guess in drawn_guesses):
         captions.append("hollow: a control")
-    head = Head.of("What attackers guess right", captions, width)
+    head = Head.of("Attack success", captions, width)
     rows = RowLayout.from_head(
         head,
         width,
         [guess.mechanism if has_several else guess.knowledge for guess in drawn_guesses],
         [guess.shares_text for guess in drawn_guesses],
-        groups=[f"Somebody who knows {guess.knowledge}" for guess in drawn_guesses] if has_several else (),
+        groups=[f"An attacker who knows {guess.knowledge}" for guess in drawn_guesses] if has_several else (),
         total=len(ordered_guesses),
     )
     numbers = [share for guess in drawn_guesses for share in (guess.without_release, guess.with_release, guess.control)]
     x = make_share_scale(numbers, rows.area.left, rows.area.right)
-    parts = [rows.draw_frame(x, format_percent, "people guessed right")]
+    parts = [rows.draw_frame(x, format_percent, "people guessed correctly")]
     for number, guess in enumerate(drawn_guesses):
         parts.append(rows.draw_row_text(number, guess.shares_text))
         parts += _draw_dumbbell(rows, number, x, guess, mechanisms.index(guess.mechanism))
@@ -130,7 +130,7 @@ def draw_attack_scenarios(guesses: Sequence[AttackSuccess], width: float = WIDTH
 
 
 def _draw_dumbbell(rows: RowLayout, number: int, x: Scale, guess: AttackSuccess, series: int) -> list[str]:
-    """A control as a hollow dot, then from right guesses without the release to those with it, and their interval."""
+    """Draws a hollow dot for a control, and a line from success without the release to success with it."""
     at, parts = rows.middles[number], []
     tooltip = f"{format_name(guess.knowledge)}, {format_name(guess.mechanism)}: {guess.shares_text}"
     if guess.control is not None and is_known(guess.control):
@@ -157,21 +157,21 @@ def _format_interval(interval: tuple[float, float] | None) -> str:
 
 
 def _describe_figure(guesses: Sequence[AttackSuccess], *, has_several: bool) -> str:
-    """Of the first release, the attacker who is right most often with it."""
+    """Describes the most successful attacker on the first release."""
     first_guesses = [guess for guess in guesses if guess.mechanism == guesses[0].mechanism]
     if not first_guesses:
-        return "No attacker was tried."
+        return "No attack was run."
     release_guesses = [guess for guess in first_guesses if is_known(guess.with_release)]
     suffix = f" ({format_name(guesses[0].mechanism)})" if has_several else ""
     if not release_guesses:
         best = max(first_guesses, key=lambda guess: guess.without_release)
         sentence = (
-            f"Somebody who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} right "
-            "without the release"
+            f"An attacker who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} of "
+            "people correctly without the release"
         )
-        return f"{sentence}; with it is not told{suffix}."
+        return f"{sentence}; success with it is unknown{suffix}."
     best = max(release_guesses, key=lambda guess: guess.with_release or 0.0)
     return (
-        f"Somebody who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} right "
-        f"without the release and {format_percent(best.with_release)} with it{suffix}."
+        f"An attacker who knows {format_name(best.knowledge)} guesses {format_percent(best.without_release)} of people "
+        f"correctly without the release and {format_percent(best.with_release)} with it{suffix}."
     )

@@ -1,4 +1,4 @@
-"""Two axes with what lies between them: light lines at the ticks, lines with marks, and their names at their ends."""
+"""Draws two axes with grid lines at the ticks, and curves with marks and labels at their ends."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sfumato._figures.scales import Scale
 from sfumato._figures.svg import SHAPES, SMALL, draw_mark, draw_text, element, estimate_width, make_path_data
 
 GAP = 15.0
-"""Between two lines of text."""
+"""The height of a line of text."""
 BOLD = 1.1 * SMALL
 """Bold letters are as wide as larger ones."""
 MOST_LINES = 10
-"""More lines in one picture are told apart by nobody."""
+"""Readers cannot distinguish more lines."""
 
 NumberFormatter = Callable[[float], str]
 
 
 def select_series_class(number: int) -> str:
-    """The class of a line's colour."""
+    """The CSS class for the colour of a line."""
     return f"s{number % SERIES}"
 
 
@@ -34,17 +34,17 @@ def select_mark_shape(number: int) -> str:
 
 
 def select_dash_class(number: int) -> str:
-    """The class of a line's dashes."""
+    """The CSS class for the dashes of a line."""
     return f"d{number % len(DASHES)}"
 
 
 def select_broken_dash(number: int) -> str:
-    """The class of the dashes of a line that must not be solid."""
+    """The CSS class for the dashes of a line that must not be solid."""
     return select_dash_class(1 + number % (len(DASHES) - 1))
 
 
 def spread_labels(places: Sequence[float], low: float, high: float, gap: float = GAP) -> list[float]:
-    """Places as near as may be to those wanted, in the same order, no two nearer than the gap while there is room."""
+    """Spreads labels close to their wanted places, in order and with a gap between them if there is room."""
     order = sorted(range(len(places)), key=lambda index: (places[index], index))
     gap = min(gap, (high - low) / max(len(places) - 1, 1))
     positions, least = [0.0] * len(places), low
@@ -59,18 +59,18 @@ def spread_labels(places: Sequence[float], low: float, high: float, gap: float =
 
 
 class Curve(NamedTuple):
-    """A line with marks: where each is drawn, and what a pointer shows there."""
+    """A line with marks: their places, and their tooltips."""
 
     name: str
     marks: Sequence[tuple[float, float, str]]
     dashes: str = ""
     hollow_marks: Sequence[bool] = ()
-    """Which marks are hollow; none if nothing is said."""
+    """The hollow marks; none by default."""
     breaks: frozenset[int] = frozenset()
-    """The marks that no line leads to from the one before, because there is none between them."""
+    """The marks after a gap in the line."""
 
     def draw(self, number: int, row: int) -> str:
-        """In the colour and with the shape of its number; its marks are rows of the table from some row on."""
+        """Draws the line with the colour and marks of its number; marks are table rows from a given row on."""
         colour, parts = select_series_class(number), []
         ends = [0, *sorted(self.breaks), len(self.marks)]
         runs = [self.marks[start:end] for start, end in itertools.pairwise(ends) if end - start > 1]
@@ -86,7 +86,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Area:
-    """Where the marks of a figure lie, in pixels."""
+    """The area of the marks of a figure, in pixels."""
 
     left: float
     top: float
@@ -95,7 +95,7 @@ class Area:
 
     @classmethod
     def from_head(cls, head: Head, width: float, *, names: Iterable[str] = (), ticks: Iterable[str] = ()) -> Area:
-        """Below a heading, with room for ticks at the left and names at the right: at most a third of the width."""
+        """An area below a heading, with room for ticks on the left and for labels in the right third."""
         widest = max((estimate_width(curve_name, BOLD) for curve_name in names), default=0.0)
         right = width - EDGE - (min(widest + 14, width / 3) if widest else 20)
         tall = min(max(0.55 * width, 220), 360)
@@ -104,15 +104,15 @@ class Area:
 
     @property
     def figure_height(self) -> float:
-        """The height of the whole figure, with the axis below."""
+        """The height of the whole figure, with the lower axis."""
         return self.bottom + 40
 
     def draw_x_axis(
         self, scale: Scale, formatter: NumberFormatter, label: str, preferred_ticks: Sequence[float] = ()
     ) -> str:
-        """The axis below: ticks that do not touch, light lines, and what it measures.
+        """Draws the lower axis: ticks that do not overlap, grid lines, and a title.
 
-        Where some numbers are wanted as ticks, and have room, they are the ticks.
+        Requested tick values are used if they fit.
         """
         widest = max(estimate_width(formatter(tick)) for tick in (*preferred_ticks, scale.low, scale.high))
         room = max(widest + 14, 36)
@@ -130,7 +130,7 @@ class Area:
         return "".join(parts)
 
     def draw_y_axis(self, scale: Scale, formatter: NumberFormatter, marked_value: float | None = None) -> str:
-        """The axis at the left; a number that matters has a line of its own, and other ticks make room for it."""
+        """Draws the left axis; an important number has its own line, and other ticks leave room for it."""
         ticks = [
             tick
             for tick in scale.list_ticks(30)
@@ -149,19 +149,19 @@ class Area:
         return "".join(parts)
 
     def draw_vertical_line(self, x: float, label: str) -> str:
-        """A line up at some place, with words above it."""
+        """Draws a vertical line with words above it."""
         rule = element("path", d=f"M{x:.1f} {self.top:.1f}V{self.bottom:.1f}", class_="rule")
         fits = x - 4 + estimate_width(label) <= self.right
         return rule + draw_text(x - 4 if fits else x + 4, self.top - 3, label, "quiet" if fits else "quiet end")
 
     def draw_empty_note(self, message: str) -> str:
-        """What is written where there is nothing to draw."""
+        """Writes a note where there is nothing to draw."""
         return draw_text((self.left + self.right) / 2, (self.top + self.bottom) / 2, message, "quiet middle halo")
 
     def draw_curves(self, curves: Sequence[Curve], width: float, empty_note: str, first_row: int = 0) -> str:
-        """Lines with their names at their ends, moved apart where they would touch; or why there are none.
+        """Draws lines with labels at their ends, spread so that they do not overlap; or a reason if there are none.
 
-        Their marks are rows of the table from some row on.
+        Their marks are table rows from a given row on.
         """
         if not curves:
             return self.draw_empty_note(empty_note)
@@ -186,7 +186,7 @@ class Area:
 
 
 def draw_omitted_count(x: float, y: float, number: int) -> str:
-    """How many rows of the table are not drawn, if any."""
+    """Writes the number of omitted rows, if any."""
     if not number:
         return ""
     message = f"\u2026 {number:,} more in the table"
@@ -194,7 +194,7 @@ def draw_omitted_count(x: float, y: float, number: int) -> str:
 
 
 def interpolate(points: Sequence[tuple[float, float]], at: float) -> float | None:
-    """A number between two known ones, straight on scales of powers of ten; None beyond them."""
+    """Interpolates between two known points on logarithmic scales; None outside them."""
     for (x, y), (next_x, next_y) in itertools.pairwise(points):
         if x <= at <= next_x and y > 0 and next_y > 0 and next_x > x > 0:
             part = (math.log(at) - math.log(x)) / (math.log(next_x) - math.log(x))

@@ -1,4 +1,4 @@
-"""What a promise means: how far a belief can rise, by how strong it was before."""
+"""Draws a guarantee: the largest posterior for each prior."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sfumato._figures.svg import draw_text, element, make_path_data
 
 STEPS = 60
 MOST_VALUES = 60
-"""More ticks are a band of their own; the most frequent values are shown."""
+"""More ticks would merge; only the most frequent values are shown."""
 
 
 class BoundLike(Protocol):
-    """A request for one bound of all values."""
+    """A requirement with one bound for all values."""
 
     @property
     def prior(self) -> Fraction: ...
@@ -32,23 +32,23 @@ class BoundLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BeliefBound:
-    """A bound, and how strongly the values of a table are believed by whoever knows their frequencies."""
+    """A bound, and the belief in each value by an attacker who knows the frequencies."""
 
     prior: Fraction
     posterior: Fraction
     odds_factor: Fraction | None
-    """By how much odds can be multiplied, whatever was believed before; None where that is not promised."""
+    """The largest factor on odds for every prior; None if not guaranteed."""
     shares: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, bound: BoundLike, shares: Mapping[str, float], *, is_any_prior: bool) -> BeliefBound:
-        """From a request for one bound; whether it holds for every belief is for the mechanism to say."""
+        """Makes it from a requirement with one bound; the mechanism determines whether it holds for every prior."""
         return cls(
             bound.prior, bound.posterior, bound.person_amplification if is_any_prior else None, tuple(shares.items())
         )
 
     def compute_posterior(self, belief: float) -> float | None:
-        """The most that a belief can become; None where nothing is promised."""
+        """The largest posterior; None if nothing is guaranteed."""
         if self.odds_factor is not None:
             odds_factor = float(self.odds_factor)
             return odds_factor * belief / (1 + (odds_factor - 1) * belief)
@@ -56,22 +56,22 @@ class BeliefBound:
 
 
 def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
-    """The curve of the odds factor, the promised box, and the values of the table along the lower axis."""
+    """Draws the curve of the odds factor, the guaranteed box, and the values of the table on the lower axis."""
     width = limit_width(width)
     values = [(value, share) for value, share in bound.shares if is_known(share) and 0 <= share <= 1]
     ordered_values = sorted(
         put_largest_first(values, lambda pair: pair[1], MOST_VALUES)[:MOST_VALUES], key=lambda pair: -pair[1]
     )
-    captions = ["chance given to a value after seeing the release, at most"]
-    head = Head.of("How far a belief can rise", captions, width)
+    captions = ["confidence in a value after seeing the release, at most"]
+    head = Head.of("How far an attacker's confidence can rise", captions, width)
     area = Area.from_head(head, width)
     x, y = Scale(0.0, 1.0, area.left, area.right), Scale(0.0, 1.0, area.bottom, area.top)
     parts = [
-        area.draw_x_axis(x, format_percent, "chance given to the value before"),
+        area.draw_x_axis(x, format_percent, "confidence in the value before"),
         area.draw_y_axis(y, format_percent),
     ]
     prior, posterior = float(bound.prior), float(bound.posterior)
-    box = f"a belief of at most {bound.prior} rises to at most {bound.posterior}"
+    box = f"confidence of at most {bound.prior} rises to at most {bound.posterior}"
     size = {"width": x(prior) - x(0), "height": y(0) - y(posterior)}
     parts.append(element("rect", title=box, x=x(0), y=y(posterior), class_="soft s0", data_row="0", **size))
     parts.append(element("path", d=make_path_data([(x(0), y(0)), (x(1), y(1))]), class_="rule"))
@@ -102,11 +102,11 @@ def draw_posterior_by_prior(bound: BeliefBound, width: float = WIDTH) -> Figure:
 def _draw_value_ticks(
     bound: BeliefBound, ordered_values: Sequence[tuple[str, float]], area: Area, x: Scale, y: Scale
 ) -> str:
-    """The values at their shares; the most frequent one is named where the curve has it."""
+    """Draws the values at their shares; the most frequent one is labelled on the curve."""
     parts = []
     for row, (value, share) in enumerate(ordered_values, start=1):
         posterior = bound.compute_posterior(share)
-        tooltip = f"{format_name(value)}, believed with {format_percent(share)}: at most {format_percent(posterior)}"
+        tooltip = f"{format_name(value)}: from {format_percent(share)} to at most {format_percent(posterior)}"
         tick = f"M{x(share):.1f} {area.bottom:.1f}v-10"
         parts.append(element("path", d=tick, class_="thin s1", title=tooltip, data_row=str(row)))
     if ordered_values and bound.compute_posterior(ordered_values[0][1]) is not None:
@@ -123,19 +123,19 @@ def _draw_value_ticks(
 
 
 def _describe_figure(bound: BeliefBound, ordered_values: Sequence[tuple[str, float]]) -> str:
-    sentence = f"A belief of {bound.prior} can rise to {bound.posterior}"
+    sentence = f"Confidence of {bound.prior} can rise to {bound.posterior}"
     if not ordered_values:
         end = (
             ""
             if bound.odds_factor is None
-            else f"; odds are multiplied by at most {format_quantity(float(bound.odds_factor))}"
+            else f"; odds rise at most {format_quantity(float(bound.odds_factor))} times"
         )
         return f"{sentence}{end}."
     value, share = ordered_values[0]
     posterior = bound.compute_posterior(share)
     if posterior is None:
-        return f"{sentence}; for {format_name(value)}, believed with {format_percent(share)}, nothing is promised."
+        return f"{sentence}; for {format_name(value)}, at {format_percent(share)}, nothing is guaranteed."
     return (
-        f"{sentence}; {format_name(value)}, believed with {format_percent(share)}, to {format_percent(posterior)} at "
-        "most."
+        f"{sentence}; confidence in {format_name(value)} from {format_percent(share)} to at most "
+        f"{format_percent(posterior)}."
     )

@@ -1,4 +1,4 @@
-"""What buckets hold: for each size of bucket, how much of it each value takes, and how much it may take."""
+"""Draws the composition of buckets: for each bucket size, the share of each value and its cap."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ SQUARE, STEP = 24.0, 28.0
 MOST_SIZES = 12
 BUCKET_KEYS = {"size", "count", "values"}
 SLOPE = 0.7
-"""How much of its length a slanted name is high."""
+"""The height of a slanted name, relative to its length."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSize:
-    """Buckets of one size: how many there are, and how many records of each value they hold together."""
+    """Buckets of one size: their number, and their records of each value."""
 
     size: int
     bucket_count: int
     record_counts: Mapping[str, int]
 
     def compute_share(self, value: str) -> float:
-        """Which part of these buckets a value takes, on average."""
+        """The average share of a value in these buckets."""
         return self.record_counts.get(value, 0) / max(self.size * self.bucket_count, 1)
 
     @property
     def label(self) -> str:
-        """How many there are of which size."""
+        """Their number and size as text."""
         return f"{format_count(self.bucket_count, 'bucket')} of {self.size:,}"
 
 
 @dataclass(frozen=True, slots=True)
 class BucketComposition:
-    """What buckets hold, and the most that each value may take of one."""
+    """The composition of buckets, and the cap of each value."""
 
     sizes: tuple[BucketSize, ...]
     caps: Mapping[str, Fraction]
 
     @classmethod
     def of(cls, buckets: Iterable[Mapping[str, Any]], caps: Mapping[str, str]) -> BucketComposition:
-        """From the entries `buckets` and `caps` of a plan (`Chosen.to_json`)."""
+        """Makes it from the entries `buckets` and `caps` of a plan (`Chosen.to_json`)."""
         sizes = [BucketSize(bucket["size"], bucket["count"], bucket["values"]) for bucket in buckets]
         return cls(tuple(sizes), {value: Fraction(cap) for value, cap in caps.items()})
 
     @classmethod
     def from_plan(cls, plan_json: Mapping[str, Any]) -> BucketComposition | None:
-        """From what a plan tells (`Chosen.to_json`), if it is one of buckets with caps: by what it says."""
+        """Makes it from a plan (`Chosen.to_json`) that has buckets with caps, or returns None."""
         for part in plan_json.values() if "caps" in plan_json else ():
             if isinstance(part, list) and part and isinstance(part[0], Mapping) and {*part[0]} == BUCKET_KEYS:
                 return cls.of(part, plan_json["caps"])
         return None
 
     def get_cap(self, value: str) -> float:
-        """The most that a value may take; all where nothing is said."""
+        """The cap of a value; 1 without a cap."""
         return float(self.caps.get(value, Fraction(1)))
 
     @property
     def values(self) -> list[str]:
-        """The values, those of most records first."""
+        """The values, most frequent first."""
         total: dict[str, int] = {}
         for bucket_size in self.sizes:
             for value, records in bucket_size.record_counts.items():
@@ -74,7 +74,7 @@ class BucketComposition:
 
 
 def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH) -> Figure:
-    """A line of squares for each size of bucket, a square a value, filled by what it takes; the cap is a line."""
+    """Draws a line of squares for each bucket size: each square is filled by a value's share, a line marks its cap."""
     width = limit_width(width)
     sizes = put_largest_first(composition.sizes, lambda bucket_size: float(bucket_size.bucket_count), MOST_SIZES)
     drawn_sizes, values = sizes[:MOST_SIZES], composition.values
@@ -83,8 +83,8 @@ def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH
     )
     longest = min(max(map(estimate_width, values), default=0.0), 110.0)
     shown_values = values[: max(1, int((width - label_end - SLOPE * longest) / STEP))]
-    captions = ["filled: the part of these buckets that a value takes; line: the most that it may take"]
-    head = Head.of("What buckets of each size hold", captions, width)
+    captions = ["filled: share of a value in these buckets; line: its cap"]
+    head = Head.of("Composition of buckets by size", captions, width)
     top = head.bottom + SLOPE * longest + 12
     parts = []
     for place, value in enumerate(shown_values):
@@ -135,7 +135,7 @@ def draw_bucket_composition(composition: BucketComposition, width: float = WIDTH
 
 
 def _describe_share(composition: BucketComposition, size: BucketSize, value: str) -> str:
-    """How much of some buckets a value takes, and how much it may take."""
+    """Describes a value's share of some buckets, and its cap."""
     return (
         f"{format_percent(size.compute_share(value))} of the {size.label}, at most "
         f"{format_percent(composition.get_cap(value))}"
@@ -158,6 +158,6 @@ def _describe_figure(composition: BucketComposition) -> str:
     if size.compute_share(value) > composition.get_cap(value) * (1 + 1e-9):
         return f"{sentence}; {format_name(value)} is above its cap: {_describe_share(composition, size, value)}."
     return (
-        f"{sentence}; no value takes more than its cap, {format_name(value)} comes nearest: "
+        f"{sentence}; no value exceeds its cap, {format_name(value)} comes closest: "
         f"{_describe_share(composition, size, value)}."
     )

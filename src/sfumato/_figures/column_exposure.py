@@ -1,4 +1,4 @@
-"""Which public column to coarsen: the records that it tells by itself, and those that the release adds."""
+"""Draws exposure by public columns without and with the release, to show which column to coarsen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato._figures.svg import element
 
 @dataclass(frozen=True, slots=True)
 class ColumnExposure:
-    """For which shares of the records the true value is believed beyond the bound by who knows a column, or several."""
+    """The shares of records whose true value is believed above the bound by an attacker who knows the columns."""
 
     column: str
     without_release: float
@@ -24,7 +24,7 @@ class ColumnExposure:
 
     @classmethod
     def of(cls, attack: AttackLike) -> ColumnExposure:
-        """From an `Attack`: what is beyond the bound clearly, by more than a tenth of the odds."""
+        """Makes it from an `Attack`; beliefs above the bound count if odds exceed it by more than 10%."""
         with_release = None if attack.with_release is None else attack.with_release.share_well_above
         is_single = len(attack.known_columns) == 1
         column = attack.known_columns[0] if is_single else f"all {len(attack.known_columns)} columns"
@@ -32,14 +32,14 @@ class ColumnExposure:
 
     @property
     def shares_text(self) -> str:
-        """Both shares."""
+        """Both shares as text."""
         return f"{format_percent(self.without_release)} \u2192 {format_percent(self.with_release)}"
 
 
 def draw_exposure_by_column(
     exposures: Sequence[ColumnExposure], width: float = WIDTH, *, bound: str = "", accepted_share: float | None = None
 ) -> Figure:
-    """A row for each column, those that tell most by themselves first; a line at the share that is accepted."""
+    """Draws a row for each column, the most disclosing first, with a line at the accepted share."""
     width = limit_width(width)
     ordered_exposures = sorted(
         exposures, key=lambda exposure: (-exposure.without_release, -(exposure.with_release or 0.0))
@@ -50,10 +50,10 @@ def draw_exposure_by_column(
     drawn_exposures = ordered_exposures[:MOST_ROWS]
     bound_text = f"the bound {bound}" if bound else "the bound"
     captions = [
-        f"records whose true value is believed beyond {bound_text}:",
+        f"records with confidence in the true value above {bound_text}:",
         "by the column alone (grey), with the release (blue)",
     ]
-    head = Head.of("What each public column tells", captions, width)
+    head = Head.of("Exposure by each public column", captions, width)
     rows = RowLayout.from_head(
         head,
         width,
@@ -69,7 +69,7 @@ def draw_exposure_by_column(
         rows.area.left,
         rows.area.right,
     )
-    parts = [rows.draw_frame(x, format_percent, "records beyond the bound")]
+    parts = [rows.draw_frame(x, format_percent, "records above the bound")]
     for number, (exposure, at) in enumerate(zip(drawn_exposures, rows.middles, strict=True)):
         tooltip = f"{format_name(exposure.column)}: {exposure.shares_text}"
         bars = [(exposure.without_release, -7, "fill grey"), (exposure.with_release, 1, "fill s0")]
@@ -98,17 +98,17 @@ def draw_exposure_by_column(
 
 def _describe_figure(exposures: Sequence[ColumnExposure]) -> str:
     if not exposures:
-        return "No public column was looked at."
+        return "No public column was measured."
     single_columns = [
         exposure for exposure in exposures if exposure.is_single
-    ] or exposures  # one column can be coarsened, all cannot
+    ] or exposures  # a single column can be coarsened
     worst = max(single_columns, key=lambda exposure: (exposure.without_release, exposure.with_release or 0.0))
     sentence = (
-        f"Knowing {format_name(worst.column)} alone puts {format_percent(worst.without_release)} of the "
-        "records beyond the bound"
+        f"Knowing {format_name(worst.column)} alone puts {format_percent(worst.without_release)} of "
+        "records above the bound"
     )
     if worst.with_release is None or not is_known(worst.with_release):
-        return f"{sentence}; with the release is not told."
+        return f"{sentence}; the share with the release is unknown."
     if worst.with_release <= worst.without_release:
         return f"{sentence}; the release adds none."
-    return f"{sentence}, and with the release {format_percent(worst.with_release)}."
+    return f"{sentence}; with the release, {format_percent(worst.with_release)}."

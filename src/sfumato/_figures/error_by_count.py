@@ -1,4 +1,4 @@
-"""How far off counts are, by their size: is it worth publishing, and what may be asked."""
+"""Draws the standard error of counts by their size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sfumato._figures.scales import make_log_scale
 from sfumato._figures.svg import element
 
 SMALLEST_ERROR, LARGEST_ERROR = 0.001, 100.0
-"""Errors beyond these are drawn there, and said as they are."""
+"""Larger or smaller errors are drawn at these limits, but printed exactly."""
 
 
 class CountErrorLike(Protocol):
-    """What a plan tells of counts of one size."""
+    """The attributes of a predicted error of counts of one size."""
 
     @property
     def count(self) -> float: ...
@@ -28,24 +28,24 @@ class CountErrorLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ErrorCurve:
-    """The standard error of counts by their size, as a part of the count; 0 where counts are exact."""
+    """The relative standard error of counts by size; 0 if counts are exact."""
 
     name: str
     errors: tuple[tuple[float, float | None], ...]
     guarantee: str = ""
     is_weaker: bool = False
-    """Whether what is promised is less than what was asked for."""
+    """Whether the guarantee is weaker than requested."""
 
     @classmethod
     def of(
         cls, name: str, errors: Iterable[CountErrorLike], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
-        """From what `Chosen.error_curve` gives, for a value chosen evenly: of the two errors mostly the larger one."""
+        """Makes it from `Chosen.error_curve`, averaged over values: usually the larger of its two errors."""
         return cls(name, tuple((error.count, error.evenly) for error in errors), guarantee, is_weaker)
 
     @property
     def known_points(self) -> list[tuple[float, float]]:
-        """The sizes of which the error is known, from small to large."""
+        """The sizes with a known error, from small to large."""
         return sorted(
             (count, error)
             for count, error in self.errors
@@ -53,7 +53,7 @@ class ErrorCurve:
         )
 
     def find_size_within(self, target: float) -> float | None:
-        """From about which size on the error is at most the target, as far as is known; None if it never is."""
+        """The approximate size from which the error is at most the target; None if it never is."""
         points, reached_size = self.known_points, None
         for previous, (count, error) in zip([(0.0, 0.0), *points], points, strict=False):
             if error > target:
@@ -74,25 +74,25 @@ def draw_error_by_count(
     target: float = 0.1,
     name_prefix: str = "with",
 ) -> Figure:
-    """A line for each plan, the chosen one first; dashed where less is promised than was asked for.
+    """Draws a line for each plan, the chosen one first; weaker guarantees than requested are dashed.
 
-    The reading is of the first line, at the size nearest to `at`; `of` is what it says before the name of the line.
+    The text is about the first line, at the size nearest to `at_count`; `name_prefix` precedes the line's name.
     """
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_points]
     captions = ["standard error, in % of the count"]
     if any(curve.is_weaker for curve in shown_curves):
-        captions.append("dashed, hollow: promises less than was asked for")
+        captions.append("dashed, hollow: weaker guarantee than requested")
     rows = [(curve.name, curve.guarantee, *point) for curve in shown_curves for point in curve.known_points]
     errors = [target, *(min(max(error, SMALLEST_ERROR), LARGEST_ERROR) for *_, error in rows)]
-    head = Head.of("How far off a count is, by its size", captions, width)
+    head = Head.of("Error of a count, by its size", captions, width)
     area = Area.from_head(
         head, width, names=[curve.name for curve in shown_curves], ticks=[format_percent(2 * max(errors))]
     )
     x = make_log_scale([count for *_, count, _ in rows], area.left + 8, area.right - 8)
     y = make_log_scale(errors, area.bottom, area.top)
     parts = [
-        area.draw_x_axis(x, format_quantity, "records that the count finds"),
+        area.draw_x_axis(x, format_quantity, "size of the count (records)"),
         area.draw_y_axis(y, format_percent, target),
     ]
     lines = []
@@ -134,7 +134,7 @@ def draw_error_by_count(
 
 
 def describe_error(error: float) -> str:
-    """How far off a count is."""
+    """Formats the error of a count."""
     return "exact" if error == 0 else format_percent(error)
 
 
@@ -142,19 +142,19 @@ def _describe_figure(
     curves: Sequence[ErrorCurve], at_count: float, reached_size: float | None, target: float, name_prefix: str
 ) -> str:
     if not curves:
-        return "How far off counts are is not known."
+        return "The errors of counts are unknown."
     first = curves[0]
     count, error = min(first.known_points, key=lambda point: abs(math.log(point[0]) - math.log(at_count)))
     if error == 0:
         return f"A count of {format_quantity(count)} records is exact {name_prefix} {format_name(first.name)}."
-    weaker = ", which promises less than was asked for" if first.is_weaker else ""
+    weaker = ", which has a weaker guarantee than requested" if first.is_weaker else ""
     off = f"is typically off by {format_percent(error)} {name_prefix} {format_name(first.name)}{weaker}"
     sentence = f"A count of {format_quantity(count)} records {off}"
     if reached_size is None:
-        return f"{sentence} (standard error); at no size shown by {format_percent(target)} or less."
+        return f"{sentence} (standard error); no size shown has {format_percent(target)} or less."
     if reached_size == first.known_points[0][0]:
-        return f"{sentence} (standard error); at every size shown by at most {format_percent(target)}."
+        return f"{sentence} (standard error); every size shown has at most {format_percent(target)}."
     return (
-        f"{sentence} (standard error); from about {format_quantity(reached_size)} on by at most "
-        f"{format_percent(target)}."
+        f"{sentence} (standard error), and by at most {format_percent(target)} for counts from about "
+        f"{format_quantity(reached_size)}."
     )

@@ -1,4 +1,4 @@
-"""One cell for one number: the estimate, its error and its interval, with as many digits as the error has to give."""
+"""Formats one cell for one number: estimate, error and interval, with digits by the size of the error."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sfumato._figures.number_format import is_known
 NO_NUMBER = "no number"
 UNKNOWN = "?"
 ROUNDING, LEAST = 1e-8, 1e-12
-"""An error below this part of its number, or below this at all, is that of floating-point numbers."""
+"""Smaller errors, relative to the number or absolutely, are floating-point noise."""
 EXACT_DIGITS = 4
 LONGEST, MOST_DIGITS = 1e15, 8
-"""Beyond these, digits only fill the line."""
+"""More digits than these only fill the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberCell:
-    """A number as people read it, in its parts; a part is empty where there is nothing to say."""
+    """A formatted number in parts; parts that do not exist are empty."""
 
     value: str
     error: str = ""
@@ -34,9 +34,9 @@ class NumberCell:
         ends: tuple[float, float] | None = None,
         centre: float | None = None,
     ) -> NumberCell:
-        """The error to two digits, and the number and its interval to the same place.
+        """Formats the error to two digits, and the number and its interval to the same place.
 
-        A number that the error is not of stands before the one that it is of, the `centre`.
+        If the error belongs to another number, the `centre`, both numbers are printed.
         """
         if value is None or math.isnan(value):
             return cls(NO_NUMBER)
@@ -54,7 +54,7 @@ class NumberCell:
 
     @property
     def text(self) -> str:
-        """All of it: 4.16 ± 0.03 [4.10, 4.22]."""
+        """The whole text: 4.16 ± 0.03 [4.10, 4.22]."""
         return " ".join(filter(None, (self.value_with_error, self.interval)))
 
     @property
@@ -64,12 +64,12 @@ class NumberCell:
 
     @property
     def interval(self) -> str:
-        """Its interval."""
+        """The interval."""
         return f"[{self.low}, {self.high}]" if self.low else ""
 
 
 def align_cells(cells: Sequence[NumberCell]) -> list[tuple[str, str]]:
-    """The two parts of cells that stand under each other: signs of errors do too, and intervals begin at one place."""
+    """Aligns cells of a column: error signs and intervals start at the same place."""
     width = max((len(cell.value) for cell in cells), default=0)
     middles = [replace(cell, value=cell.value.rjust(width)).value_with_error for cell in cells]
     middle_width = max(map(len, middles), default=0)
@@ -88,7 +88,7 @@ def _format_exactly(number: float) -> str:
 
 
 def _format_to_place(number: float, place: int, error: float = 0.0) -> str:
-    """A number to a decimal place; what is not zero is not written as zero, but by one digit of its own."""
+    """Formats a number to a decimal place; a number other than zero keeps at least one digit."""
     if not is_known(number):
         return "∞" if number > 0 else "-∞"
     rounded_number = round(number, place)

@@ -1,4 +1,4 @@
-"""Whether error bars are to be believed: estimates against the truth, which only the holder knows."""
+"""Draws estimates against the truth, which only the data steward knows, to check standard errors."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class EstimateWithTruth:
 
     @classmethod
     def of(cls, truth: float, estimate: EstimateLike, level: float = LEVEL) -> EstimateWithTruth:
-        """From an `Estimate` and the truth; not a number where no error is known."""
+        """Makes it from an `Estimate` and the truth; NaN if the error is unknown."""
         if estimate.standard_error is None:
             return cls(truth, estimate.value, math.nan, math.nan, math.nan)
         return cls(truth, estimate.value, estimate.standard_error, *estimate.interval(level))
 
     @property
     def is_complete(self) -> bool:
-        """Whether it can be judged."""
+        """Whether all its numbers are known."""
         has_ends = not (math.isnan(self.low) or math.isnan(self.high))
         return has_ends and is_known(self.truth) and is_known(self.estimate) and is_known(self.standard_error)
 
     @property
     def is_covered(self) -> bool:
-        """Whether the interval holds the truth."""
+        """Whether the interval covers the truth."""
         return self.low <= self.truth <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """Answers whose truths are about equally large."""
+    """Answers with truths of similar size."""
 
     low: float
     high: float
@@ -57,17 +57,17 @@ class SizeClass:
 
     @property
     def coverage(self) -> float:
-        """Which part of the intervals holds the truth."""
+        """The share of intervals that cover the truth."""
         return sum(answer.is_covered for answer in self.answers) / len(self.answers)
 
     @property
     def median_error(self) -> float:
-        """The middle one of the predicted standard errors."""
+        """The median of the predicted standard errors."""
         return median(answer.standard_error for answer in self.answers)
 
 
 def split_by_size(answers: Sequence[EstimateWithTruth]) -> list[SizeClass]:
-    """Classes by powers of ten of the truth; zero and what is below it are one."""
+    """Splits answers by powers of ten of the truth; zero and negative numbers form one class."""
     answers_by_power: dict[int, list[EstimateWithTruth]] = {}
     for answer in answers:
         power = min(math.floor(math.log10(answer.truth) + 1e-9), 300) if answer.truth >= 1 else -1
@@ -80,13 +80,13 @@ def split_by_size(answers: Sequence[EstimateWithTruth]) -> list[SizeClass]:
 
 
 def draw_against_truth(answers: Sequence[EstimateWithTruth], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
-    """A speck for each answer, the diagonal, and where so many of them are expected by the predicted errors."""
+    """Draws a dot for each answer, the diagonal, and the band expected from predicted errors."""
     width = limit_width(width)
     known_answers = [item for item in answers if item.is_complete]
     drawn_answers = known_answers[:: math.ceil(len(known_answers) / MOST_DOTS) or 1] if known_answers else []
     captions = [
         "estimated count (private: needs the original table)",
-        f"band: where {format_percent(level)} are expected",
+        f"band: {format_percent(level)} of answers expected inside",
     ]
     if len(drawn_answers) < len(known_answers):
         captions.append(f"{len(drawn_answers):,} of {len(known_answers):,} are drawn")
@@ -104,7 +104,7 @@ def draw_against_truth(answers: Sequence[EstimateWithTruth], width: float = WIDT
         edge = [(x(at), y(at + half_width)) for at in steps] + [(x(at), y(at - half_width)) for at in reversed(steps)]
         tooltip = (
             f"{_format_range(item)}: {format_exact_percent(item.coverage)} of "
-            f"{format_count(len(item.answers), 'interval')} hold the truth"
+            f"{format_count(len(item.answers), 'interval')} cover the truth"
         )
         parts.append(element("path", d=make_path_data(edge) + "z", class_="soft s0", title=tooltip, data_row=str(row)))
     low, high = max(x.low, y.low), min(x.high, y.high)
@@ -117,11 +117,11 @@ def draw_against_truth(answers: Sequence[EstimateWithTruth], width: float = WIDT
         )
         parts.append(element("path", d=dots, class_="specks s0"))
     else:
-        parts.append(area.draw_empty_note("nothing was asked"))
+        parts.append(area.draw_empty_note("no answers"))
     columns = (
         Column("true count"),
         Column("intervals", format_quantity),
-        Column("hold the truth", format_exact_percent),
+        Column("cover the truth", format_exact_percent),
         Column("predicted standard error", format_quantity),
     )
     rows = [(_format_range(item), len(item.answers), item.coverage, item.median_error) for item in classes]
@@ -146,7 +146,7 @@ def _format_range(size_class: SizeClass) -> str:
 def _make_scales(
     answers: Sequence[EstimateWithTruth], classes: Sequence[SizeClass], area: Area
 ) -> tuple[SignedScale, SignedScale]:
-    """Both by powers of ten, and straight up to a typical error of small counts."""
+    """Logarithmic scales for both, linear up to a typical error of small counts."""
     truths, estimates = (
         keep_finite(answer.truth for answer in answers),
         keep_finite(answer.estimate for answer in answers),
@@ -166,8 +166,8 @@ def _describe_figure(answers: Sequence[EstimateWithTruth], level: float) -> str:
     if not answers:
         return "No interval was compared with the truth."
     coverage = sum(answer.is_covered for answer in answers) / len(answers)
-    verb = "holds" if len(answers) == 1 else "hold"
+    verb = "covers" if len(answers) == 1 else "cover"
     return (
-        f"{format_exact_percent(coverage)} of {format_count(len(answers), 'interval')} {verb} the truth; "
-        f"{format_percent(level)} are meant to."
+        f"{format_exact_percent(coverage)} of {format_count(len(answers), 'interval')} {verb} the truth "
+        f"({format_percent(level)} expected)."
     )

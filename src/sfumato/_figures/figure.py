@@ -1,4 +1,4 @@
-"""What a figure is: a picture, a sentence that reads it, and the numbers of both."""
+"""A figure: a picture, a sentence about it, and the numbers of both."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sfumato._figures.figure_style import NOTEBOOK_STYLE, STYLE
 from sfumato._figures.svg import LARGE, SMALL, draw_text, element, escape_controls, escape_markup, wrap_text
 
 WIDTH, NARROWEST = 760, 280
-"""The usual width in pixels, and the one below which nothing gets smaller."""
+"""The usual width in pixels, and the smallest readable one."""
 LINE, EDGE = 17.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of numbers, and how people read them."""
+    """A column of numbers, with their format."""
 
     heading: str
     formatter: Callable[[Any], str] = str
@@ -25,21 +25,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class FigureTable:
-    """The numbers of a figure, for whoever cannot see it, or wants to know them exactly."""
+    """The numbers of a figure, for readers who cannot see it or want exact values."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[object, ...], ...]
 
     @property
     def formatted_rows(self) -> list[tuple[str, ...]]:
-        """The rows as people read them, in the same words as the picture."""
+        """The rows as text, formatted as in the picture."""
         return [
             tuple(escape_controls(column.formatter(cell)) for column, cell in zip(self.columns, row, strict=True))
             for row in self.rows
         ]
 
     def to_html(self) -> str:
-        """As a table of a page."""
+        """Renders the table as HTML."""
         head = element("tr", *(element("th", escape_markup(column.heading), scope="col") for column in self.columns))
         lines = (element("tr", *(element("td", escape_markup(cell)) for cell in row)) for row in self.formatted_rows)
         return element("table", element("thead", head), element("tbody", *lines))
@@ -47,25 +47,25 @@ class FigureTable:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture without a script, what it says in one sentence, and its numbers."""
+    """A picture without scripts, its message in one sentence, and its numbers."""
 
     svg: str
-    """For a page that has `STYLE` once."""
+    """For a page that includes `STYLE` once."""
     reading: str
     table: FigureTable
 
     def to_html(self) -> str:
-        """All three, for a page that has `STYLE` once."""
+        """Renders all three, for a page that includes `STYLE` once."""
         details = element("details", element("summary", "The numbers"), self.table.to_html())
         caption = element("figcaption", escape_markup(self.reading))
         return element("figure", self.svg, caption, details, class_="sfumato")
 
     def _repr_html_(self) -> str:
-        """All three, for a notebook."""
+        """Renders all three, for a notebook."""
         return element("style", NOTEBOOK_STYLE) + self.to_html()
 
     def to_standalone_svg(self) -> str:
-        """The picture as a file of its own, by day and by night."""
+        """Renders the picture as a separate file, with light and dark colours."""
         style = element("style", STYLE, "svg.sfumato{color-scheme:light dark}")
         opening, rest = self.svg.split(">", 1)
         return f"{opening}>{style}{rest}"
@@ -73,7 +73,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a figure shows, above it, and how its numbers are measured."""
+    """The heading of a figure, and the units of its numbers."""
 
     heading: str
     markup: str
@@ -81,7 +81,7 @@ class Head:
 
     @classmethod
     def of(cls, heading: str, captions: Sequence[str], width: float, top: float = 0.0) -> Head:
-        """The lines, broken as the width demands; a panel below another one has no heading of its own."""
+        """Makes the lines, wrapped to the width; a lower panel has no heading."""
         room, at, parts = width - 2 * EDGE, top + EDGE + 2, []
         for number, sentence in enumerate((heading, *captions)):
             if not sentence:
@@ -94,7 +94,7 @@ class Head:
 
 
 def limit_width(width: float) -> float:
-    """The width that a figure has: what was asked for, unless that is too narrow to be read."""
+    """Limits the width of a figure to a readable one."""
     return max(float(width), NARROWEST)
 
 
@@ -108,7 +108,7 @@ def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
     rows: Iterable[tuple[object, ...]],
     is_hatched: bool = False,
 ) -> Figure:
-    """Put a figure together. Its ids follow from what is in it, so that figures of one page do not share them."""
+    """Assembles a figure. Its ids are digests of its content, so that figures on one page differ."""
     width, height = size
     body = head.markup + "".join(parts)
     key = "f" + hashlib.sha256(f"{width}{reading}{body}".encode()).hexdigest()[:10]
@@ -138,4 +138,4 @@ def assemble_figure(  # noqa: PLR0913 - all that a figure is made of
 
 USER_SPACE = "userSpaceOnUse"
 HATCHED = "url(#hatched)"
-"""Stands for the pattern of a figure until its id is known."""
+"""A placeholder for the pattern's id until it is known."""

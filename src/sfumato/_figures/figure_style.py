@@ -1,4 +1,4 @@
-"""The one stylesheet of all figures: calm colours that differ for colour-blind eyes, by day, by night and on paper."""
+"""The stylesheet of all figures: calm colours that colour-blind readers can distinguish, for screens and paper."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ COLOURS = {
     "s8": ("#642da4", "#fdcbf8"),
     "s9": ("#681053", "#ca8fc4"),
 }
-"""By day and by night. Lines of a figure take s0, s1, ... in turn; grey is what they are held against.
+"""Light and dark colours. Lines take s0, s1, ... in turn; grey is for comparison.
 
-Each two of the ten differ for colour-blind eyes too, and each can be read as text on the ground: the farthest apart
-that a search among calm colours found, with the first three given."""
+Colour-blind readers can distinguish any two of the ten, and each is readable as text on the background. A search among
+calm colours chose the most distant ones, given the first three.
+"""
 
 SERIES = 10
 DASHES = ("none", "7 3", "2 3", "10 3 2 3", "4 2", "1 4", "12 4", "8 2 1 2 1 2", "5 5", "14 2 5 2")
-"""As many as there are colours: what is printed in grey is told apart by them, by marks and by names."""
+"""As many dash patterns as colours: grey prints are distinguished by dashes, marks and names."""
 
 
 def _write_variables(format_pair: Callable[[str, str], str]) -> str:
@@ -40,7 +41,7 @@ STYLE = "".join(
     [
         f".sfumato{{{_write_variables(lambda light, dark: light)};font:12px/1.4 system-ui,'DejaVu Sans',sans-serif;",
         "color:var(--ink);background:var(--ground)}",
-        # Where a browser knows how, the page decides between day and night, by `color-scheme`.
+        # Browsers that support it switch between light and dark by the page's `color-scheme`.
         "@supports (color:light-dark(#000,#fff)){",
         f".sfumato{{{_write_variables(lambda light, dark: f'light-dark({light},{dark})')}}}}}",
         "@media print{.sfumato{color-scheme:light}}",
@@ -68,7 +69,7 @@ STYLE = "".join(
         *(f".sfumato .d{number}{{stroke-dasharray:{dash}}}" for number, dash in enumerate(DASHES)),
     ]
 )
-"""What a page needs once, whatever figures it holds; `Figure.standalone` carries it along."""
+"""The style that a page needs once for all its figures; `Figure.to_standalone_svg` includes it."""
 
 _NIGHT = ":is([data-jp-theme-light=false],.vscode-dark,.vscode-high-contrast,[theme=dark]) .sfumato{color-scheme:dark}"
 _DAY = ":is([data-jp-theme-light=true],.vscode-light,[theme=light]) .sfumato{color-scheme:light}"
@@ -76,14 +77,14 @@ _DAY = ":is([data-jp-theme-light=true],.vscode-light,[theme=light]) .sfumato{col
 NOTEBOOK_STYLE = "".join(
     [
         STYLE,
-        _NIGHT,  # how Jupyter, Visual Studio Code and Colab say what they are in, where they do not say it to CSS
+        _NIGHT,  # Jupyter, Visual Studio Code and Colab mark dark mode by these attributes
         _DAY,
         ".sfumato.cell{padding:.6em .8em;font-size:13px;max-width:100%}.sfumato.cell p{margin:.3em 0;max-width:60em}",
         ".sfumato.cell p.quiet{color:var(--quiet);font-size:12px}.sfumato.cell .scroll{overflow-x:auto}",
         ".sfumato.cell p.ribbon{color:var(--ground);background:var(--s1);font-weight:600;padding:.1em .6em;",
         "max-width:none}",
         ".sfumato.cell p.promise{border-left:3px solid var(--s0);padding-left:.8em}",
-        # A notebook has rules of its own for tables, which are stronger than those of figures.
+        # Notebooks have table rules that override those of figures.
         ".sfumato.cell table.numbers{margin:.3em 0;font-size:13px;font-variant-numeric:tabular-nums;width:auto}",
         ".sfumato.cell table.numbers tbody tr{background:none;color:inherit}",
         ".sfumato.cell table.numbers :is(th,td){text-align:left;padding:.15em 1.2em .15em 0;color:inherit;",
@@ -95,4 +96,4 @@ NOTEBOOK_STYLE = "".join(
         ".sfumato.cell figure.sfumato{margin:.8em 0 0}",
     ]
 )
-"""What a cell of a notebook brings along: it follows the notebook from day to night."""
+"""The style of a notebook cell, which follows the light or dark mode of the notebook."""

@@ -1,4 +1,4 @@
-"""Answers with their intervals, one under the other."""
+"""Draws answers with their intervals, one below the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEVEL = 0.95
 
 
 class EstimateLike(Protocol):
-    """What an estimate tells."""
+    """The attributes of an estimate."""
 
     @property
     def value(self) -> float: ...
@@ -40,7 +40,7 @@ class EstimateLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """An answer: its value and interval, and between what it lies for certain where that is known."""
+    """An answer: its value and interval, and its certain bounds if known."""
 
     label: str
     value: float | None
@@ -50,13 +50,13 @@ class AnswerRow:
     most: float | None = None
     note: str = ""
     is_unreliable: bool = False
-    """Whether the release was made so that this number is not to be relied on."""
+    """Whether the release makes this number unreliable on purpose."""
     formatted_value: str = ""
-    """The value as people read it, if its error says how."""
+    """The formatted value, if its error determines the digits."""
 
     @classmethod
     def of(cls, label: str, estimate: EstimateLike, level: float = LEVEL, *, is_unreliable: bool = False) -> AnswerRow:
-        """From an `Estimate`."""
+        """Makes it from an `Estimate`."""
         is_estimated = estimate.standard_error is not None and not math.isnan(estimate.value)
         low, high = estimate.interval(level) if is_estimated else (None, None)
         formatted_value = NumberCell.of(estimate.value, estimate.standard_error).value if is_estimated else ""
@@ -71,33 +71,33 @@ class AnswerRow:
 
     @property
     def has_interval(self) -> bool:
-        """Whether both ends are given; they may be infinite."""
+        """Whether both ends exist; they may be infinite."""
         ends = (self.low, self.high)
         return self.has_value and all(end is not None and not math.isnan(end) for end in ends)
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval says that the number is not zero."""
+        """Whether the interval excludes zero."""
         return self.has_interval and not (self.low or 0.0) <= 0 <= (self.high or 0.0)
 
     @property
     def interval_text(self) -> str:
-        """The interval in words."""
+        """The interval as text."""
         return f"{_format_end(self.low)} to {_format_end(self.high)}" if self.has_interval else "no interval"
 
     @property
     def value_text(self) -> str:
-        """The value."""
+        """The value as text."""
         return self.formatted_value or (format_quantity(self.value) if self.has_value else NOT_AVAILABLE)
 
 
 def make_answer_rows(labels: Iterable[str], estimates: Iterable[EstimateLike], level: float = LEVEL) -> list[AnswerRow]:
-    """From `Estimates`, or a list of them."""
+    """Makes rows from `Estimates`, or a list of them."""
     return [AnswerRow.of(label, estimate, level) for label, estimate in zip(labels, estimates, strict=True)]
 
 
 class AnswerLike(Protocol):
-    """What an answer to a question in SQL tells: rows of groups and estimates."""
+    """The attributes of an answer to a question in SQL: groups and estimates."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -109,7 +109,7 @@ class AnswerLike(Protocol):
 
 
 def list_answer_rows(answer: AnswerLike, level: float = LEVEL) -> list[AnswerRow]:
-    """From an `Answer`: each number of each row, named by its groups; so that all hold together if that was asked."""
+    """Lists each number of an `Answer` with its groups; intervals are simultaneous if requested."""
     groups = [name for name in answer.names if name not in answer.numbers]
     interval_level = answer.correct_level(level)
     result_rows = []
@@ -131,17 +131,17 @@ def _format_end(number: float | None) -> str:
 def draw_forest_plot(
     answers: Sequence[AnswerRow], width: float = WIDTH, *, level: float = LEVEL, is_simultaneous: bool = False
 ) -> Figure:
-    """A dot and an interval for each answer, certain bounds as ticks; hatched where it is not to be relied on."""
+    """Draws a dot and an interval for each answer, certain bounds as ticks; unreliable answers are hatched."""
     width = limit_width(width)
     ordered_answers = put_largest_first(
         answers, lambda answer: abs(answer.value) if answer.value is not None and answer.has_value else -1.0
     )
     drawn_answers = ordered_answers[:MOST_ROWS]
-    simultaneous_text = " that hold together" if is_simultaneous else ""
+    simultaneous_text = " that hold simultaneously" if is_simultaneous else ""
     captions = [f"estimates with {format_percent(level)} intervals{simultaneous_text}, for the original table"]
     is_hatched = any(answer.is_unreliable for answer in drawn_answers)
     if is_hatched:
-        captions.append("hatched: not to be relied on")
+        captions.append("hatched: unreliable")
     head = Head.of("Answers with their intervals", captions, width)
     rows = RowLayout.from_head(
         head,
@@ -202,7 +202,7 @@ def _draw_row(rows: RowLayout, number: int, answer: AnswerRow, x: Scale) -> str:
         else:
             parts.append(rows.draw_row_line(number, low, high, "line s0", title=tooltip))
         ends = ((answer.low, low, 6), (answer.high, high, -6))
-        for end, place, arrow_length in ends:  # an arrow where there is no end
+        for end, place, arrow_length in ends:  # an arrow for an infinite end
             if is_known(end):
                 continue
             parts.append(
@@ -213,7 +213,7 @@ def _draw_row(rows: RowLayout, number: int, answer: AnswerRow, x: Scale) -> str:
                 )
             )
     for bound in keep_finite([answer.least, answer.most]):
-        if x.low <= bound <= x.high and bound != 0:  # which has its line
+        if x.low <= bound <= x.high and bound != 0:  # zero has its own line
             parts.append(element("path", d=f"M{x(bound):.1f} {at - 6:.1f}v12", class_="axis"))
     if answer.value is not None and answer.has_value:
         shape, kind = ("diamond", "hollow grey") if answer.is_unreliable else ("circle", "dot s0")
@@ -224,7 +224,7 @@ def _draw_row(rows: RowLayout, number: int, answer: AnswerRow, x: Scale) -> str:
 def _describe_figure(answers: Sequence[AnswerRow], level: float) -> str:
     reliable_answers = [answer for answer in answers if answer.has_interval and not answer.is_unreliable]
     unreliable = sum(answer.is_unreliable for answer in answers)
-    rest = f"; {format_count(unreliable, 'answer')} not to be relied on" if unreliable else ""
+    rest = f"; {format_count(unreliable, 'unreliable answer')}" if unreliable else ""
     if not reliable_answers:
         return f"No answer has an interval{rest}." if answers else "There is no answer."
     nonzero_count = sum(answer.excludes_zero for answer in reliable_answers)

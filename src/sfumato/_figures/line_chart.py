@@ -1,4 +1,4 @@
-"""Lines through measured points, the published ones beside ours: what an experiment gives."""
+"""Draws measured points of an experiment as lines, with the published ones beside them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NumberFormatter = Callable[[float], str]
 Row = tuple[str, float, float]
 
 TALLEST, CLOSEST = 360.0, 30.0
-"""Pixels of an upright axis, and between two of its ticks."""
+"""Pixels of a vertical axis, and between two of its ticks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis measures, how its numbers are read, and whether it is one of powers of ten."""
+    """An axis: its title, the format of its numbers, and whether it is logarithmic."""
 
     label: str
     formatter: NumberFormatter = format_quantity
@@ -35,23 +35,23 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLine:
-    """Points by what was varied. Published lines are dashed and hollow: they were read, not measured."""
+    """Points over the varied quantity. Published lines are dashed and hollow: they were read from a paper."""
 
     name: str
     points: tuple[tuple[float, float | None], ...]
-    """None where nothing could be measured: the line has a gap there."""
+    """None if nothing could be measured; the line has a gap there."""
     is_published: bool = False
     hollow_points: tuple[float, ...] = ()
-    """Where its marks are hollow, for a reason that the panel gives."""
+    """The hollow marks, for a reason that the panel states."""
 
     @property
     def known_points(self) -> list[tuple[float, float]]:
-        """The points that can be drawn, from left to right."""
+        """The points to draw, from left to right."""
         return sorted((x, y) for x, y in self.points if is_known(x) and y is not None and is_known(y))
 
     @property
     def breaks(self) -> frozenset[int]:
-        """Which of them come after a gap."""
+        """The points after a gap."""
         gaps = [x for x, y in self.points if is_known(x) and not is_known(y)]
         pairs = enumerate(pairwise(x for x, _ in self.known_points), start=1)
         return frozenset(place for place, (low, high) in pairs if any(low < gap < high for gap in gaps))
@@ -59,16 +59,16 @@ class MeasuredLine:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Lines over one axis of what was varied; figures that measure several things have one above the other."""
+    """Lines over one axis of the varied quantity; figures with several measures stack panels."""
 
     y_axis: Axis
     lines: Sequence[MeasuredLine]
     hollow_label: str = ""
-    """What hollow marks are, where a line singles points out."""
+    """The meaning of hollow marks, if a line has any."""
 
     @property
     def shown_lines(self) -> list[MeasuredLine]:
-        """The lines that have points."""
+        """The lines with points."""
         return [line for line in self.lines if line.known_points]
 
     @property
@@ -78,7 +78,7 @@ class Panel:
 
     @property
     def captions(self) -> list[str]:
-        """What is drawn, and how."""
+        """The titles and the legend."""
         phrases = [self.y_axis.label]
         if any(line.is_published for line in self.shown_lines):
             phrases.append("dashed, hollow: as published")
@@ -87,13 +87,13 @@ class Panel:
         return phrases
 
     def make_y_scale(self, bottom: float, top: float) -> Scale:
-        """The scale of what was measured."""
+        """The scale of the measured quantity."""
         return (make_log_scale if self.y_axis.is_logarithmic else make_linear_scale)(
             [y for *_, y in self.rows], bottom, top
         )
 
     def draw(self, x_axis: Axis, area: Area, width: float, first_row: int) -> list[str]:
-        """Axes and curves; marks are rows of the table from some row on."""
+        """Draws axes and curves; marks are table rows from a given row on."""
         x_values = sorted({x for _, x, _ in self.rows})
         x_scale = (make_spanning_log_scale if x_axis.is_logarithmic else make_spanning_scale)(
             x_values, area.left + 8, area.right - 8
@@ -118,7 +118,7 @@ class Panel:
 def draw_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
     heading: str, x_axis: Axis, y_axis: Axis, lines: Sequence[MeasuredLine], *, reading: str, width: float = WIDTH
 ) -> Figure:
-    """A line for each series; the reading is the caller's, who knows what the experiment is about."""
+    """Draws a line for each series; the caller provides the sentence about them."""
     panel, width = Panel(y_axis, lines), limit_width(width)
     head = Head.of(heading, panel.captions, width)
     area = _make_area([panel], head, width)
@@ -134,7 +134,7 @@ def draw_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
 
 
 def draw_panels(heading: str, x_axis: Axis, panels: Sequence[Panel], *, reading: str, width: float = WIDTH) -> Figure:
-    """The same for several measures, one above the other, by what was varied."""
+    """Draws several measures in stacked panels over the varied quantity."""
     width = limit_width(width)
     heads: list[Head] = []
     parts: list[str] = []
@@ -146,7 +146,7 @@ def draw_panels(heading: str, x_axis: Axis, panels: Sequence[Panel], *, reading:
         parts += panel.draw(x_axis, area, width, len(rows))
         rows += [(panel.y_axis.label, series, x, panel.y_axis.formatter(y)) for series, x, y in panel.rows]
         bottom = area.figure_height
-    parts += [head.markup for head in heads[1:]]  # that of the first one is the figure's
+    parts += [head.markup for head in heads[1:]]  # the first heading is the figure's
     columns = (
         Column("measured"),
         Column("series", format_name),
@@ -157,7 +157,7 @@ def draw_panels(heading: str, x_axis: Axis, panels: Sequence[Panel], *, reading:
 
 
 def _make_area(panels: Sequence[Panel], head: Head, width: float) -> Area:
-    """With room for the names of all lines, and for the longest of the ticks, so that panels have the same edges."""
+    """An area with room for all line names and the longest tick labels, so that panels align."""
     ticks = [
         panel.y_axis.formatter(tick)
         for panel in panels

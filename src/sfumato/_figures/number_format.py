@@ -1,4 +1,4 @@
-"""Numbers and names as people read them: the same words in a picture, in its reading and in its table."""
+"""Formats numbers and names, in the same way in a picture, its sentence and its table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sfumato._figures.svg import ELLIPSIS, escape_controls
 
 NOT_AVAILABLE = "not told"
 LONGEST_NAME = 60
-"""Letters of a name within a sentence."""
+"""The most letters of a name within a sentence."""
 
 _TENTH, _HUNDREDTH, _LEAST = 0.1, 0.01, 1e-4
 
@@ -20,7 +20,7 @@ def is_known(number: float | None) -> bool:
 
 
 def format_percent(share: float | None) -> str:
-    """A share: whole per cents from ten on, two digits below; never 0% or 100% of what is not."""
+    """Formats a share: whole percents from 10, two digits below; never 0% or 100% unless exact."""
     if share is None or not math.isfinite(share):
         return NOT_AVAILABLE
     size = abs(share)
@@ -35,7 +35,7 @@ def format_percent(share: float | None) -> str:
 
 
 def format_exact_percent(share: float | None) -> str:
-    """A share with one digit more, where it is compared with what was asked for."""
+    """Formats a share with one more digit, for comparison with a requested one."""
     if share is None or not math.isfinite(share):
         return NOT_AVAILABLE
     return (
@@ -44,14 +44,14 @@ def format_exact_percent(share: float | None) -> str:
 
 
 def format_points(difference: float | None) -> str:
-    """A difference of two shares, in points of per cent."""
+    """Formats a difference of two shares in percentage points."""
     if difference is None or not math.isfinite(difference):
         return NOT_AVAILABLE
     return f"{format_percent(difference).removesuffix('%')} points"
 
 
 def format_quantity(number: float | None) -> str:
-    """A number of any size: thousands grouped, three digits below a hundred."""
+    """Formats a number of any size: thousands grouped, three digits below a hundred."""
     if number is None or not math.isfinite(number):
         return NOT_AVAILABLE
     size = abs(number)
@@ -63,7 +63,7 @@ def format_quantity(number: float | None) -> str:
 
 
 def round_to_two_digits(number: float) -> float:
-    """A number of which two digits are known."""
+    """Rounds a number to two digits."""
     return round(number, 1 - math.floor(math.log10(abs(number)))) if number else 0.0
 
 
@@ -75,16 +75,16 @@ def _group_thousands(number: float, digits: int) -> str:
 
 
 def format_name(text: str) -> str:
-    """A name within a sentence, cut if it is long."""
+    """Shortens a name within a sentence."""
     safe_text = escape_controls(text)
     return safe_text if len(safe_text) <= LONGEST_NAME else safe_text[: LONGEST_NAME - 1] + ELLIPSIS
 
 
 def format_count(number: int, noun: str) -> str:
-    """A number of things, in the singular where it is one."""
+    """Formats a count with its noun, singular or plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def join_phrases(phrases: Sequence[str]) -> str:
-    """Words as a sentence lists them."""
+    """Joins phrases in a list with "and"."""
     return " and ".join([", ".join(phrases[:-1]), phrases[-1]]) if len(phrases) > 1 else "".join(phrases)

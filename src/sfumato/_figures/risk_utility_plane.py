@@ -1,4 +1,4 @@
-"""Which mechanism, and which number: what an attacker gains against how far off counts are."""
+"""Draws an attacker's gain against the error of counts, to choose a mechanism and its parameter."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sfumato._figures.svg import draw_mark
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """One setting of a mechanism: the gain of the chosen attacker under it, and the error of counts."""
+    """One setting of a mechanism: the chosen attacker's gain, and the error of counts."""
 
     parameter: str
     gain: float
-    """Right guesses with the release less those without it, as a share of the people."""
+    """Attack success with the release minus success without it."""
     error: float
     is_proposed: bool = False
     is_weaker: bool = False
-    """Whether it promises less than was asked for."""
+    """Whether the guarantee is weaker than requested."""
 
     @property
     def numbers_text(self) -> str:
-        """Both numbers."""
+        """Both numbers as text."""
         return f"gain {format_points(self.gain)}, error {describe_error(self.error)}"
 
 
@@ -40,28 +40,26 @@ class TradeOffCurve:
 
     @property
     def known_settings(self) -> tuple[TradeOff, ...]:
-        """Those of which both numbers are known."""
+        """The settings with both numbers known."""
         return tuple(setting for setting in self.settings if is_known(setting.gain) and is_known(setting.error))
 
 
 def draw_risk_utility(
     curves: Sequence[TradeOffCurve], width: float = WIDTH, *, accepted_gain: float | None = None
 ) -> Figure:
-    """A curve for each mechanism over its parameter; proposed settings are large, hollow ones promise less than asked.
+    """Draws a curve over the parameter for each mechanism; proposed settings are large, weaker guarantees hollow.
 
-    With a gain that the holder accepts, the reading says which setting has the smallest error within it. It speaks of
-    those that promise what was asked for, and of others only where there are none.
+    With an accepted gain, the sentence names the setting with the smallest error within it. Settings with a weaker
+    guarantee than requested are named only if there are no others.
     """
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_settings]
     captions = ["error of counts, in % of the count"]
     trade_offs = [trade_off for curve in shown_curves for trade_off in curve.known_settings]
     notes = ["ringed: proposed"] if any(trade_off.is_proposed for trade_off in trade_offs) else []
-    notes += (
-        ["hollow: promises less than was asked for"] if any(trade_off.is_weaker for trade_off in trade_offs) else []
-    )
+    notes += ["hollow: weaker guarantee than requested"] if any(trade_off.is_weaker for trade_off in trade_offs) else []
     captions += ["; ".join(notes)] if notes else []
-    head = Head.of("What an attacker gains, and how far off counts are", captions, width)
+    head = Head.of("Attacker's gain against error of counts", captions, width)
     errors = [min(max(trade_off.error, SMALLEST_ERROR), LARGEST_ERROR) for trade_off in trade_offs]
     names, ticks = [curve.name for curve in shown_curves], [format_percent(2 * max(errors, default=1.0))]
     area = Area.from_head(head, width, names=names, ticks=ticks)
@@ -70,7 +68,7 @@ def draw_risk_utility(
     )
     y = make_log_scale(errors, area.bottom, area.top)
     parts = [
-        area.draw_x_axis(x, _format_gain, "gain: more people guessed right, in points"),
+        area.draw_x_axis(x, _format_gain, "gain: additional correct guesses, in points"),
         area.draw_y_axis(y, format_percent),
     ]
     if accepted_gain is not None:
@@ -93,7 +91,7 @@ def draw_risk_utility(
         Column("gain", format_points),
         Column("error", describe_error),
         Column("proposed", _format_yes_no),
-        Column("promises less than asked", _format_yes_no),
+        Column("weaker guarantee", _format_yes_no),
     )
     rows = [
         (owner, trade_off.parameter, trade_off.gain, trade_off.error, trade_off.is_proposed, trade_off.is_weaker)
@@ -142,15 +140,15 @@ def _describe_figure(table: Sequence[tuple[str, TradeOff]], accepted_gain: float
         )
     strong_rows = [(owner, trade_off) for owner, trade_off in accepted_rows if not trade_off.is_weaker]
     owner, best = min(strong_rows or accepted_rows, key=lambda pair: (pair[1].error, pair[1].gain))
-    condition = " that promise what was asked for" if len(strong_rows) < len(accepted_rows) and strong_rows else ""
-    weaker = ", and promises less than was asked for" if best.is_weaker else ""
+    condition = " with the requested guarantee" if len(strong_rows) < len(accepted_rows) and strong_rows else ""
+    weaker = ", with a weaker guarantee than requested" if best.is_weaker else ""
     if accepted_gain is None:
         return (
             f"Of the settings shown{condition}, {format_name(owner)} with {format_name(best.parameter)} has the "
             f"smallest error ({describe_error(best.error)}), at a gain of {format_points(best.gain)}{weaker}."
         )
     return (
-        f"Among settings{condition} with a gain of at most {format_points(accepted_gain)}, {format_name(owner)} with "
-        f"{format_name(best.parameter)} has the smallest error ({describe_error(best.error)}, gain "
+        f"Of the settings shown{condition}, {format_name(owner)} with {format_name(best.parameter)} has the smallest "
+        f"error for a gain of at most {format_points(accepted_gain)} ({describe_error(best.error)}, gain "
         f"{format_points(best.gain)}){weaker}."
     )

@@ -1,4 +1,4 @@
-"""Rows under each other: a name, marks along one scale, and the numbers in words at the right."""
+"""Draws rows with a name on the left, marks on a common scale, and numbers on the right."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sfumato._figures.svg import draw_text, element, estimate_width
 ROW = 22.0
 MOST_ROWS = 40
 STRONG = 0.87
-"""Strong letters are so much wider that there is room for this part of them."""
-"""More rows are not read; those that tell least are left to the table."""
+"""Bold letters are wider, so names get this share of the room."""
+"""More rows are not readable; those that show least appear only in the table."""
 
 Item = TypeVar("Item")
 
 
 def put_largest_first(rows: Sequence[Item], importance: Callable[[Item], float], limit: int = MOST_ROWS) -> list[Item]:
-    """All rows, those first, in their order, that tell most if there are too many to draw."""
+    """All rows, with the largest ones first in their order if there are too many to draw."""
     if len(rows) <= limit:
         return list(rows)
     ranked = sorted(range(len(rows)), key=lambda index: (-importance(rows[index]), index))
@@ -33,12 +33,12 @@ def put_largest_first(rows: Sequence[Item], importance: Callable[[Item], float],
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The places of rows, with groups of them under names of their own."""
+    """The places of rows, in groups with headings."""
 
     area: Area
     names: tuple[str, ...]
     groups: tuple[str, ...]
-    """For each row the group it belongs to; empty where there are no groups."""
+    """The group of each row; empty without groups."""
     omitted_count: int
     width: float
 
@@ -53,7 +53,7 @@ class RowLayout:
         groups: Sequence[str] = (),
         total: int,
     ) -> RowLayout:
-        """Below a heading: names take at most a third of the width, what is said at the right at most another."""
+        """A layout below a heading: names and right-hand text get at most a third of the width each."""
         left = EDGE + min(max(map(estimate_width, names), default=0.0) + 10, width * 0.38)
         right = width - EDGE - min(max(map(estimate_width, texts), default=0.0) + 12, width * 0.36)
         lines = len(names) + len(dict.fromkeys(groups)) + (total > len(names))
@@ -63,7 +63,7 @@ class RowLayout:
 
     @property
     def middles(self) -> list[float]:
-        """The height of each row."""
+        """The vertical position of each row."""
         heights, at = [], self.area.top + ROW / 2
         for number in range(len(self.names)):
             if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
@@ -73,7 +73,7 @@ class RowLayout:
         return heights
 
     def draw_frame(self, scale: Scale, formatter: Callable[[float], str], label: str) -> str:
-        """The scale, the names of the rows and of their groups, and how many are left out."""
+        """Draws the scale, the names of rows and groups, and the number of omitted rows."""
         parts = [self.area.draw_x_axis(scale, formatter, label)]
         for number, (name, at) in enumerate(zip(self.names, self.middles, strict=True)):
             if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
@@ -85,11 +85,11 @@ class RowLayout:
         return "".join(parts)
 
     def draw_row_text(self, number: int, text: str) -> str:
-        """The numbers of a row in words, at its right."""
+        """Writes the numbers of a row at its right."""
         start = self.area.right + 10
         return draw_text(start, self.middles[number] + 4, text, room=self.width - start, row=str(number))
 
     def draw_row_line(self, number: int, low: float, high: float, class_: str, title: str | None = None) -> str:
-        """A line along a row between two places."""
+        """Draws a line along a row between two places."""
         at = self.middles[number]
         return element("path", d=f"M{low:.1f} {at:.1f}H{high:.1f}", class_=class_, title=title)

@@ -1,4 +1,4 @@
-"""From numbers to places: straight scales, scales of powers of ten, and one for numbers of both signs and any size."""
+"""Maps numbers to pixels: linear and logarithmic scales, and a signed one for all sizes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import cached_property
 
 STEPS = (1, 2, 5, 10)
 SMALLEST, LARGEST = 1e-300, 1e300
-"""What is larger cannot be subtracted safely, and is drawn at this; what is smaller is drawn as nothing."""
+"""Larger numbers overflow in subtraction and are drawn at this; smaller ones are drawn as zero."""
 LEAST_SHARE = 0.001
-"""Ticks within less than this could not be told apart in per cent."""
+"""Ticks at a smaller distance would have the same percentage."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight scale from numbers between two ends to pixels; beyond the ends it stays there."""
+    """A linear scale from numbers to pixels; numbers outside its ends are drawn at the ends."""
 
     low: float
     high: float
@@ -24,7 +24,7 @@ class Scale:
     end: float
 
     def __call__(self, number: float) -> float:
-        """The place of a number."""
+        """The pixel of a number."""
         low, high = self._ends
         at = self.transform(min(max(number, self.low), self.high))
         return self.start + (at - low) / (high - low) * (self.end - self.start)
@@ -34,11 +34,11 @@ class Scale:
         return self.transform(self.low), self.transform(self.high)
 
     def transform(self, number: float) -> float:
-        """The number as it is laid out evenly."""
+        """The number, transformed to a linear position."""
         return number
 
     def list_ticks(self, room: float) -> list[float]:
-        """The numbers that people would choose, at least so many pixels apart."""
+        """Round numbers at least this many pixels apart."""
         step = find_nice_step((self.high - self.low) * room / abs(self.end - self.start))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step for number in range(first, last + 1)]
@@ -46,14 +46,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class LogScale(Scale):
-    """A scale of powers of ten, for numbers above zero."""
+    """A logarithmic scale for positive numbers."""
 
     def transform(self, number: float) -> float:
-        """Its logarithm; of what is not above zero, that of the lowest."""
+        """The logarithm; numbers that are not positive take that of the lowest."""
         return math.log10(max(number, self.low))
 
     def list_ticks(self, room: float) -> list[float]:
-        """Powers of ten, with 2 and 5 between them if there is room, or every second or third if there is little."""
+        """Powers of ten, with 2 and 5 between them if they fit, or every second or third power if few fit."""
         first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
         decade_width = abs(self.end - self.start) / max(self.transform(self.high) - self.transform(self.low), 1e-9)
         power_step = max(1, math.ceil(room / decade_width))
@@ -64,17 +64,17 @@ class LogScale(Scale):
 
 @dataclass(frozen=True)
 class SignedScale(Scale):
-    """Straight around zero, and by powers of ten beyond: for estimates, which may be below zero."""
+    """Linear around zero and logarithmic beyond: for estimates, which may be negative."""
 
     unit: float = 1.0
-    """Up to about here it is straight."""
+    """The approximate end of the linear part."""
 
     def transform(self, number: float) -> float:
         """The inverse of the hyperbolic sine."""
         return math.asinh(number / self.unit)
 
     def list_ticks(self, room: float) -> list[float]:
-        """Zero, and powers of ten on both sides as far as there is room between them."""
+        """Zero, and powers of ten on both sides if they fit."""
         tick_values = [0.0] if self.low <= 0 <= self.high else []
         for power in range(math.floor(math.log10(self.unit)), math.ceil(math.log10(self.max_magnitude)) + 1):
             for tick in (10.0**power, -(10.0**power)):
@@ -84,18 +84,18 @@ class SignedScale(Scale):
         return sorted(tick_values)
 
     def space_evenly(self, low: float, high: float, steps: int) -> list[float]:
-        """Numbers from one to another that are drawn at even distances."""
+        """Numbers at equal distances on the scale."""
         first, last = self.transform(low), self.transform(high)
         return [self.unit * math.sinh(first + (last - first) * step / steps) for step in range(steps + 1)]
 
     @property
     def max_magnitude(self) -> float:
-        """How far it goes from zero."""
+        """The largest distance from zero."""
         return max(abs(self.low), abs(self.high), self.unit)
 
 
 def find_nice_step(least: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, 50, ... and their tenths that is not below a number."""
+    """The smallest of 1, 2, 5, 10, 20, 50, ... and their tenths that is at least a number."""
     power = 10.0 ** math.floor(math.log10(least))
     return next((power * step for step in STEPS if power * step >= least * (1 - 1e-9)), power * STEPS[-1])
 
@@ -106,7 +106,7 @@ def keep_finite(numbers: Iterable[float | None]) -> list[float]:
 
 
 def make_linear_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """A straight scale for some numbers and zero, a little longer than they need where they are not zero."""
+    """A linear scale for some numbers and zero, with a margin at ends other than zero."""
     finite_numbers = [0.0, *keep_finite(numbers)]
     low, high = min(finite_numbers), max(finite_numbers)
     if high - low <= SMALLEST:
@@ -115,18 +115,18 @@ def make_linear_scale(numbers: Iterable[float | None], start: float, end: float)
 
 
 def make_spanning_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """A straight scale from the least to the largest, for what was varied: it need not begin at zero."""
+    """A linear scale from the smallest to the largest number, for a varied quantity; it need not include zero."""
     finite_numbers = keep_finite(numbers)
     if not finite_numbers:
         return make_linear_scale(finite_numbers, start, end)
-    if max(finite_numbers) - min(finite_numbers) <= SMALLEST:  # one place, in the middle
+    if max(finite_numbers) - min(finite_numbers) <= SMALLEST:  # a single number is drawn in the middle
         half = max(abs(finite_numbers[0]), 1.0) / 2
         return Scale(finite_numbers[0] - half, finite_numbers[0] + half, start, end)
     return Scale(min(finite_numbers), max(finite_numbers), start, end)
 
 
 def make_spanning_log_scale(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """The same on a scale of powers of ten; straight where something is not above zero."""
+    """The same on a logarithmic scale; linear if a number is not positive."""
     finite_numbers = keep_finite(numbers)
     if not finite_numbers or min(finite_numbers) <= SMALLEST or max(finite_numbers) <= min(finite_numbers) * (1 + 1e-9):
         return make_spanning_scale(finite_numbers, start, end)
@@ -134,14 +134,14 @@ def make_spanning_log_scale(numbers: Iterable[float | None], start: float, end: 
 
 
 def make_share_scale(numbers: Sequence[float | None], start: float, end: float) -> Scale:
-    """A straight scale for shares, from nothing to all at most."""
+    """A linear scale for shares, from zero to at most one."""
     largest = max(keep_finite(numbers), default=0.0)
     high = make_linear_scale([largest], start, end).high if largest > 0 else 1.0
     return Scale(0.0, min(max(high, LEAST_SHARE), 1.0), start, end)
 
 
 def make_log_scale(numbers: Iterable[float | None], start: float, end: float) -> LogScale:
-    """A scale of powers of ten for the numbers above zero, whose ends are 1, 2 or 5 times such a power."""
+    """A logarithmic scale for positive numbers; its ends are 1, 2 or 5 times a power of ten."""
     positive_numbers = [number for number in keep_finite(numbers) if number > SMALLEST] or [1.0]
     low, high = _round_down(min(positive_numbers)), find_nice_step(max(positive_numbers))
     if high < 10 * low:

@@ -1,4 +1,4 @@
-"""What attackers guess who know the true values of some of the others."""
+"""Draws the success of attackers who know the true values of some other people."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from sfumato._figures.number_format import format_name, format_percent, is_known
 from sfumato._figures.scales import make_share_scale
 
 UNCHANGED = 0.005
-"""Right guesses that differ by less are called unchanged."""
+"""Smaller differences of success are called unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOthersCurve:
-    """Right guesses under one mechanism, by the share of the others whose values are known."""
+    """Attack success under one mechanism, by the share of others whose values are known."""
 
     name: str
     points: tuple[tuple[float, float | None], ...]
 
     @property
     def known_points(self) -> list[tuple[float, float]]:
-        """What is known, from few to many known neighbours."""
+        """The known points, from few to many known people."""
         return sorted(
             (share, right) for share, right in self.points if is_known(share) and right is not None and is_known(right)
         )
 
 
 def draw_known_others(curves: Sequence[KnownOthersCurve], width: float = WIDTH, *, at_share: float = 0.2) -> Figure:
-    """A line for each mechanism; the reading is about the share nearest to `at` that is known of all of them."""
+    """Draws a line for each mechanism; the sentence is about the share nearest to `at` that all of them have."""
     width = limit_width(width)
     shown_curves = [curve for curve in curves if curve.known_points]
-    captions = ["people guessed right with the release"]
-    head = Head.of("What attackers guess who know some of the others", captions, width)
+    captions = ["people guessed correctly with the release"]
+    head = Head.of("Success of attackers who know some other people", captions, width)
     area = Area.from_head(head, width, names=[curve.name for curve in shown_curves])
     rows = [(curve.name, *pair) for curve in shown_curves for pair in curve.known_points]
     x = make_share_scale([share for _, share, _ in rows], area.left + 8, area.right - 8)
     y = make_share_scale([right for *_, right in rows], area.bottom, area.top)
     parts = [
-        area.draw_x_axis(x, format_percent, "others whose true values are known"),
+        area.draw_x_axis(x, format_percent, "share of others whose true values are known"),
         area.draw_y_axis(y, format_percent),
     ]
     lines = []
@@ -54,7 +54,7 @@ def draw_known_others(curves: Sequence[KnownOthersCurve], width: float = WIDTH, 
             for share, right in curve.known_points
         ]
         lines.append(Curve(curve.name, marks, select_dash_class(number)))
-    parts.append(area.draw_curves(lines, width, "nothing was tried"))
+    parts.append(area.draw_curves(lines, width, "no attack was run"))
     columns = (
         Column("mechanism", format_name),
         Column("others known", format_percent),
@@ -72,14 +72,14 @@ def draw_known_others(curves: Sequence[KnownOthersCurve], width: float = WIDTH, 
 
 def _describe_figure(curves: Sequence[KnownOthersCurve], at_share: float) -> str:
     if not curves:
-        return "No attacker who knows others was tried."
+        return "No attack with known others was run."
     common = set.intersection(*({share for share, _ in curve.known_points} for curve in curves))
     if not common:
-        return "No share of known others was tried with every mechanism."
+        return "No share of known others was measured for every mechanism."
     share = min(sorted(common), key=lambda candidate: abs(candidate - at_share))
     phrases = []
     for curve in curves:
         (first, before), right = curve.known_points[0], dict(curve.known_points)[share]
         same = "unchanged " if first == 0 < share and abs(right - before) < UNCHANGED else ""
         phrases.append(f"{format_name(curve.name)} {same}{format_percent(right)}")
-    return f"If {format_percent(share)} of the others are known, right guesses are: {join_phrases(phrases)}."
+    return f"If {format_percent(share)} of the others are known, attack success is: {join_phrases(phrases)}."

@@ -1,4 +1,4 @@
-"""Elements of SVG and HTML as text: the one place where what tables say becomes markup, escaped."""
+"""Builds elements of SVG and HTML; text from tables becomes markup only here, escaped."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from itertools import accumulate
 from sfumato._terminal_safe import escape_unprintable
 
 SMALL, LARGE = 12.0, 14.0
-"""The sizes of letters in pixels: readable on a telephone, because figures are drawn at the width they are shown at."""
+"""The letter sizes in pixels, readable on phones because figures are drawn at their displayed width."""
 ELLIPSIS = "\u2026"
 
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
-"""What XML cannot hold besides controls and halves of pairs."""
+"""The characters that XML forbids besides controls and surrogates."""
 _NARROW, _MIDDLE, _BROAD = frozenset("fijlI.,:;'|! "), frozenset('rt()[]-/"*'), frozenset("mwMW@%")
 _WIDTHS = ((_NARROW, 0.34), (_MIDDLE, 0.46), (_BROAD, 0.98))
 
 
 def escape_controls(text: str) -> str:
-    """A text that no terminal, page or picture is steered by: controls and marks are written as escapes."""
+    """Escapes control and formatting characters, so that text cannot affect a terminal, page or picture."""
     return _FORBIDDEN.sub("\ufffd", escape_unprintable(text))
 
 
 def escape_markup(text: str) -> str:
-    """A text as markup has it, in an element or between quotes."""
+    """Escapes text for an element or a quoted attribute."""
     return html.escape(escape_controls(text))
 
 
 def estimate_width(text: str, size: float = SMALL) -> float:
-    """About how wide a text is; too much rather than too little, for fonts differ."""
+    """Estimates the width of a text, rather too large, because fonts differ."""
     return size * sum(map(_estimate_letter_width, text))
 
 
-@lru_cache(maxsize=1 << 12)  # texts have few different letters, and are measured often
+@lru_cache(maxsize=1 << 12)  # the same few letters are measured often
 def _estimate_letter_width(letter: str) -> float:
     for letters, width in _WIDTHS:
         if letter in letters:
@@ -48,7 +48,7 @@ def _estimate_letter_width(letter: str) -> float:
 
 
 def cut_text(text: str, room: float, size: float = SMALL) -> str:
-    """As much of a text as there is room for, with an ellipsis where something is left out."""
+    """Cuts text to the available room, with an ellipsis."""
     safe_text = escape_controls(text)
     if len(safe_text) * size <= room or estimate_width(safe_text[: int(room) + 1], size) <= room:
         return safe_text
@@ -58,7 +58,7 @@ def cut_text(text: str, room: float, size: float = SMALL) -> str:
 
 
 def wrap_text(text: str, room: float, size: float = SMALL) -> list[str]:
-    """A text of our own in lines for which there is room."""
+    """Wraps our own text into lines that fit."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".lstrip()
@@ -70,12 +70,12 @@ def wrap_text(text: str, room: float, size: float = SMALL) -> list[str]:
 
 
 def format_coordinate(number: float) -> str:
-    """A coordinate, to a tenth of a pixel."""
+    """Formats a coordinate to a tenth of a pixel."""
     return f"{number:.1f}".removesuffix(".0").replace("-0.0", "0")
 
 
 def element(name: str, *body: str, title: str | None = None, **attributes: str | float | None) -> str:
-    """An element around markup; the title is what a pointer shows; `data_row` is spelt `data-row`."""
+    """Builds an element around markup; `title` is its tooltip, and `data_row` becomes `data-row`."""
     attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="'
         f'{escape_markup(value) if isinstance(value, str) else format_coordinate(value)}"'
@@ -96,7 +96,7 @@ def draw_text(  # noqa: PLR0913 - a place, the words, and what is special about 
     row: str | None = None,
     rotation: str | None = None,
 ) -> str:
-    """A line of text; if there is no room for it, it is cut, and its title has the whole."""
+    """Draws a line of text; text that does not fit is cut and has a tooltip."""
     visible_text = escape_controls(content) if room is None else cut_text(content, room)
     full_text = content if visible_text != escape_controls(content) else None
     return element(
@@ -112,19 +112,19 @@ def draw_text(  # noqa: PLR0913 - a place, the words, and what is special about 
 
 
 def make_path_data(points: Iterable[tuple[float, float]]) -> str:
-    """The description of a line through points."""
+    """The path data of a line through points."""
     return "M" + "L".join(f"{format_coordinate(x)} {format_coordinate(y)}" for x, y in points)
 
 
 SHAPES = ("circle", "square", "diamond", "triangle", "cross", "down", "hexagon", "saltire", "dash", "bar")
-"""The shapes of marks, by which lines are told apart without colour."""
+"""The shapes of marks, which distinguish lines without colour."""
 _RADII = {"circle": 4, "ring": 8}
 
 
 def draw_mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
     shape: str, x: float, y: float, class_: str, *, title: str | None = None, row: str | None = None
 ) -> str:
-    """A mark at a place."""
+    """Draws a mark."""
     if shape in _RADII:
         return element("circle", cx=x, cy=y, r=_RADII[shape], class_=class_, title=title, data_row=row)
     outline = {

@@ -1,4 +1,4 @@
-"""Which demand costs most: the price of each value's bound."""
+"""Draws the cost of each value's bound, to find the most expensive one."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from sfumato._figures.row_chart import MOST_ROWS, RowLayout
 from sfumato._figures.scales import make_linear_scale
 from sfumato._figures.svg import draw_mark
 
-PRICE_CAPTION = "what the share of records that keep their value gains, for each unit that the odds factor is raised"
+PRICE_CAPTION = "increase in the share of records that keep their value, per unit of the odds factor"
 
 
 @dataclass(frozen=True, slots=True)
 class BoundCost:
-    """What the bound of one value costs."""
+    """The cost of the bound of one value."""
 
     value: str
     bound: str
-    """The bound, in words."""
+    """The bound as text."""
     price: float | None
     weaker_bound: str = ""
-    """A weaker bound, in words, if what it saves is known."""
+    """A weaker bound as text, if its saving is known."""
     saved_error: float | None = None
-    """The part of the error that it saves."""
+    """The share of the error that it saves."""
 
 
 def list_costs(plan_json: Mapping[str, Any]) -> list[BoundCost]:
-    """From what a plan with a bound for each value tells (`Chosen.to_json`); empty where it tells no prices."""
+    """Lists costs from a plan with a bound for each value (`Chosen.to_json`); empty if it has no prices."""
     bounds = plan_json.get("amplification")
     bounds_by_value = bounds if isinstance(bounds, Mapping) else {}
 
@@ -45,13 +45,13 @@ def list_costs(plan_json: Mapping[str, Any]) -> list[BoundCost]:
 
 
 def draw_cost_per_value(costs: Sequence[BoundCost], width: float = WIDTH, *, caption: str = PRICE_CAPTION) -> Figure:
-    """A row for each value, the dearest bound first."""
+    """Draws a row for each value, the most expensive bound first."""
     width = limit_width(width)
     ordered_costs = sorted(
         costs, key=lambda cost: -(cost.price if cost.price is not None and is_known(cost.price) else -1.0)
     )
     drawn_costs = ordered_costs[:MOST_ROWS]
-    head = Head.of("What each bound costs", [caption], width)
+    head = Head.of("Cost of each bound", [caption], width)
     price_texts = [format_quantity(cost.price) for cost in drawn_costs]
     names = [f"{cost.value} ({cost.bound})" if cost.bound else cost.value for cost in drawn_costs]
     rows = RowLayout.from_head(head, width, names, price_texts, total=len(ordered_costs))
@@ -68,7 +68,7 @@ def draw_cost_per_value(costs: Sequence[BoundCost], width: float = WIDTH, *, cap
         Column("bound", format_name),
         Column("price", format_quantity),
         Column("loosened to", format_name),
-        Column("saves of the error", format_percent),
+        Column("share of the error saved", format_percent),
     )
     table = [(cost.value, cost.bound, cost.price, cost.weaker_bound or "-", cost.saved_error) for cost in ordered_costs]
     return assemble_figure(
@@ -90,10 +90,10 @@ def _format_saving(cost: BoundCost) -> str:
 def _describe_figure(ordered_costs: Sequence[BoundCost]) -> str:
     priced_costs = [cost for cost in ordered_costs if is_known(cost.price)]
     if not priced_costs:
-        return "What bounds cost is not known."
+        return "The costs of bounds are unknown."
     first = priced_costs[0]
     if not first.price or first.price < 0:
-        return "No bound costs anything: loosening one alone gains nothing."
+        return "No bound has a cost: loosening a single one gains nothing."
     saving = _format_saving(first).replace("; loosening", ": loosening")
     if saving:
         return f"{format_name(first.value)}'s bound costs most{saving}."

@@ -1,4 +1,4 @@
-"""Pages that people file, and one that answers: each is one HTML file that asks nobody for anything, and prints."""
+"""HTML pages: documents to file, and one that answers questions. Each is one printable, self-contained file."""
 
 from sfumato._report.audit_report import make_audit_page
 from sfumato._report.certificate import Certificate, make_certificate

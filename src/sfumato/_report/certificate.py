@@ -1,7 +1,7 @@
-"""The certificate of a release: one sheet that may leave the house.
+"""The certificate of a release: one public sheet.
 
-It is made from the release alone, so nothing private can enter: no count of the original, no exposure, no name of a
-file, and no time finer than a day.
+It is made from the release alone, so it cannot contain private facts: no counts of the original, no exposure, no file
+names, and no time finer than a day.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ from sfumato.errors import ReleaseFormatError
 
 TITLE = "Certificate of a protected release"
 SHARES = (100, 10, 1000)
-"""Errors are told for a value that one in so many have; the first is read out."""
+"""Errors are shown for values with a share of one in this number; the figure's text uses the first."""
 COUNTS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 CURVE_PREFIX = "for a value of"
 TABLE_COUNTS = (100, 1_000, 10_000, 100_000)
 MOST_COLUMNS, MOST_VALUES, MOST_PARTS = 9, 6, 4
-"""What there is room for on one sheet; the release has the rest."""
+"""The most items that fit on one sheet; the release lists all."""
 DOMAIN_KEYS = ("domain", "domains")
 
 LIMITS = (
-    "Public columns are not protected: a person may be recognised by them, and what they tell by themselves of what is "
-    "protected is not limited.",
-    "That somebody is in the table is not hidden, and neither is what can be learned about groups of people.",
-    "A second release about the same people adds to what this one tells; so do people whose values are tied to each "
-    "other's, as in families.",
+    "Public columns are not protected: they may identify a person, and what they disclose about the protected column "
+    "is not limited.",
+    "The release does not hide who is in the table, nor facts about groups of people.",
+    "A second release about the same people adds to what this one discloses. So do people whose values depend on each "
+    "other, such as families.",
 )
 UNCHECKED = (
-    "The original table was not looked at: whether public columns are as they were there, and how often each value "
-    "occurs, its holder checks by verifying the release against it.",
-    "Digests find accidents, not malice: who made the release is for a signature to say.",
+    "The original table was not read. The data steward can verify the release against it: public columns and the "
+    "counts of each value.",
+    "Digests detect accidental changes, not forgery: only a signature shows who made the release.",
 )
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What can be said of a release to whoever gets it."""
+    """The public facts about a verified release."""
 
     release: Release
     checks: tuple[Check, ...]
@@ -77,36 +77,36 @@ class Certificate:
 
     @property
     def manifest(self) -> Manifest:
-        """What the release says about itself."""
+        """The manifest of the release."""
         return self.release.manifest
 
     @property
     def digest(self) -> str:
-        """The digest of the release's description, which holds those of all its files."""
+        """The digest of the release's manifest, which contains the digests of all its files."""
         return self.release.digest
 
     @property
     def design_facts(self) -> list[tuple[str, str]]:
-        """The exact numbers of the design, in words."""
+        """The exact numbers of the design, with their names."""
         return list_design_facts(self.manifest)
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:
-        """Each column with its type and what became of it, those that are protected first."""
+        """Each column with its type and role, protected columns first."""
         return list_column_roles(self.manifest)
 
     @property
     def error_curves(self) -> list[ErrorCurve]:
-        """How far off counts are by their size, for values of some shares; nothing where the release does not tell."""
+        """The standard errors of counts by size, for values of some shares; empty if the release predicts none."""
         return make_error_curves(self.predicted_errors)
 
     @property
     def limits(self) -> list[str]:
-        """What is not covered: by this kind of promise, and by none."""
+        """The limits of this kind of guarantee, and of every guarantee."""
         return list_uncovered(self.manifest)
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The certificate as JSON."""
         manifest = self.manifest
         curves = [{"of": check.name, "errors": [list(pair) for pair in check.errors]} for check in self.error_curves]
         return {
@@ -126,26 +126,24 @@ class Certificate:
         }
 
     def to_page(self) -> Page:
-        """As one sheet."""
+        """The certificate as a page of one sheet."""
         name = self.manifest.sensitive_name
         side_sections = SideBySide(
-            (Section("How it was made", self._render_design()), Section("What was checked", self._render_checks())),
+            (Section("Design", self._render_design()), Section("Checks", self._render_checks())),
             (
-                Section("How far off a count is", self._render_errors()),
+                Section("Error of a count", self._render_errors()),
                 Section("What is not covered", self._render_limits()),
             ),
         )
         sections = (
-            Section(
-                "What is promised", element("div", render_paragraph(self.manifest.guarantee_text), class_="promise")
-            ),
+            Section("Guarantee", element("div", render_paragraph(self.manifest.guarantee_text), class_="promise")),
             side_sections,
             Section("Decision", render_decision(True, self.decider)),
         )
         ending = (
             f"Made from the release alone, with sfumato {version('sfumato')}, on {self.issue_date.isoformat()}. The "
-            f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its description, which "
-            f"holds the digests of all its files): {format_digest(self.digest)}"
+            f"release was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its manifest, which "
+            f"contains the digests of all its files): {format_digest(self.digest)}"
         )
         return Page(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
 
@@ -154,14 +152,14 @@ class Certificate:
         columns = self.columns
         rows = [(shorten_name(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
         if len(columns) > MOST_COLUMNS:
-            rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; all are listed in the release"))
-        roles = render_table("Columns and what became of them", ("column", "type", "role"), rows)
-        return render_facts("The design, exactly as it is published", fact_rows) + roles
+            rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; the release lists all"))
+        roles = render_table("Columns and their roles", ("column", "type", "role"), rows)
+        return render_facts("The design, exactly as published", fact_rows) + roles
 
     def _render_errors(self) -> str:
         if not self.error_curves:
             return render_paragraph(
-                "How far off a count is depends on more than the design; every answer says it beside its number."
+                "The error of a count depends on more than the design; every answer has its own standard error."
             )
         # Frequent values first; the curve that is read out comes first in the figure.
         curves = sorted(self.error_curves, key=lambda curve: curve.errors[0][1] or 0.0)
@@ -173,11 +171,11 @@ class Certificate:
         caption = f"Standard error in % of the count, {CURVE_PREFIX} this share of the counted rows"
         error_table = render_table(caption, headings, lines, numbers=range(1, len(headings)))
         assumption = (
-            "From what the buckets hold, for a condition that selects a small part of the records. The number of all "
+            "Predicted from the buckets, for a condition that selects a small share of the records. The number of all "
             "people with a value is published exactly."
             if self.predicted_errors is not None and self.predicted_errors.is_share_independent
-            else "From the design alone, where the other values are equally frequent. Two counts in three are nearer "
-            "to the truth than this."
+            else "Predicted from the design alone, with equally frequent other values. About two counts in three are "
+            "closer to the truth than one standard error."
         )
         return (
             render_figure(partial(draw_error_by_count, self.error_curves, name_prefix=CURVE_PREFIX), NARROW)
@@ -187,26 +185,25 @@ class Certificate:
 
     def _render_checks(self) -> str:
         rows = [(check.name, check.detail) for check in self.checks]
-        return render_facts("In the files of the release; every check passed", rows)
+        return render_facts("Checks of the release's files; all passed", rows)
 
     def _render_limits(self) -> str:
-        return render_list(self.limits) + element("h3", "And what was not checked") + render_list(UNCHECKED)
+        return render_list(self.limits) + element("h3", "What was not checked") + render_list(UNCHECKED)
 
 
 def make_certificate(release: str | Path, issue_date: date, decider: str = DEFAULT_DECIDER) -> Certificate:
-    """Verify a release, and say of it what can be said to others; refused where a check fails."""
+    """Verifies a release and makes its certificate; refuses if a check fails."""
     opened = Release.open(release)
     verification = verify_folder(opened.folder)
     if failed_check := next((check for check in verification.checks if not check.has_passed), None):
         raise ReleaseFormatError(
-            f"the release does not pass the check of {failed_check.name}, so there is no certificate of it: "
-            f"{failed_check.detail}"
+            f"the release fails the check {failed_check.name!r}, so it gets no certificate: {failed_check.detail}"
         )
     return Certificate(opened, verification.checks, predict_errors(opened), issue_date, decider)
 
 
 def list_design_facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """The exact numbers of a design, in words."""
+    """The exact numbers of a design, with their names."""
     design_json = manifest.design.to_json()
     published_design = {key: value for key, value in design_json.items() if key not in DOMAIN_KEYS}
     origin = "declared by the publisher" if manifest.is_declared else "taken from the table"
@@ -215,16 +212,16 @@ def list_design_facts(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def list_column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Each column with its type and what became of it, those that are protected first."""
+    """Lists each column with its type and role, protected columns first."""
     protected = f"protected by {manifest.mechanism_name}"
     field_names = {field.name for field in manifest.fields}
-    # Of the values, not of sets as bits.
+    # The types of the values, not of sets as bits.
     kinds = dict(zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True))
     column_rows = [(name, kind, protected) for name, kind in kinds.items() if name not in field_names]
     for field in manifest.fields:
-        role = "public, as given" if field.name in manifest.public_columns else protected
+        role = "public, unchanged" if field.name in manifest.public_columns else protected
         if field.name == manifest.cell_column:
-            role = "says which records were treated together"
+            role = "sub-table of the record"
         if field.name in manifest.ranges:
             role = f"public, in {len(Ranges(manifest.ranges[field.name]).labels):,} ranges"
         if level := manifest.published_levels.get(field.name):
@@ -234,7 +231,7 @@ def list_column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
 
 
 def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
-    """How far off counts are by their size, for values of some shares; nothing where a release does not tell."""
+    """Predicts the standard errors of counts by size, for values of some shares; empty if a release predicts none."""
     if errors is None:
         return []
     shares = {f"1 in {share:,}": 1 / share for share in SHARES}
@@ -247,13 +244,13 @@ def make_error_curves(errors: PredictedErrors | None) -> list[ErrorCurve]:
 
 
 def list_uncovered(manifest: Manifest) -> list[str]:
-    """What is not covered: by this kind of promise, and by none."""
+    """Lists the limits of this kind of guarantee, and of every guarantee."""
     guarantee = manifest.mechanism.guarantee
-    return [f"Whatever goes beyond the promise, which is of the kind {guarantee}: {guarantee.sentence}", *LIMITS]
+    return [f"The guarantee is of the kind {guarantee}, and covers nothing beyond it: {guarantee.sentence}", *LIMITS]
 
 
 def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
-    """Each number with its name: exactly as it is published, and as a decimal."""
+    """Each number with its name: exactly as published, and as a decimal."""
     for key, value in entries.items():
         name = key.replace("_", " ")
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -280,10 +277,10 @@ def _list_numbers(entries: JsonView) -> Iterator[tuple[str, str]]:
 
 
 def _format_exactly(number: str) -> str:
-    """A number as it is published, with a decimal where it is a fraction."""
+    """Formats a number as published, a fraction also as a decimal."""
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number
 
 
 def format_digest(digest: str) -> str:
-    """A digest as it can be read out."""
+    """Formats a digest in groups of 16 letters."""
     return " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))

@@ -1,4 +1,4 @@
-"""A comparison as a page: which mechanism, for which attacker, with what is proved, measured and lost. Private."""
+"""The page of a comparison: recommendation, attacker, and the guarantee, risk and cost of each mechanism. Private."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ from sfumato._report.html_page import (
 
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
-    "This page shows what can be learned about the people of the table under each mechanism. Nothing was published: "
-    "what records would show was drawn with keys that are thrown away. All numbers are in the JSON output of compare."
+    "This page compares what attackers can learn about the people in the table under each mechanism. Nothing was "
+    "published: published values were drawn with discarded keys. The JSON output of compare has all numbers."
 )
 NOT_COVERED = (
-    "A gain is that of one attacker, who knows what is said and nothing else; somebody who knows more may gain more.",
-    "Right guesses are an average over people: of some of them an attacker can be much surer.",
-    "What public columns tell by themselves is told with or without a release, and no mechanism takes it back.",
-    "Several releases of the same table add up. Here each is looked at alone.",
-    "Errors are of counts; models, small groups and rare values lose more.",
+    "A gain belongs to one attacker with the stated knowledge; an attacker who knows more may gain more.",
+    "Attack success is an average over people; about some of them an attacker can be much more certain.",
+    "Public columns disclose the same with every mechanism.",
+    "Several releases of the same table add up. Here each is measured alone.",
+    "Errors are those of counts; models, small groups and rare values lose more.",
 )
 
 
 def make_comparison_page(comparison: Comparison, column: str, decider: str = DEFAULT_DECIDER) -> Page:
-    """What `compare` shows, with figures."""
+    """Makes the page of `compare`, with figures."""
     sections = [
-        Section("What is recommended, and for whom", _render_advice(comparison, column, decider)),
+        Section("Recommendation", _render_advice(comparison, column, decider)),
         Section("Gain against error", render_plane(comparison), has_page_break=True),
         *list_layers(comparison),
         Section("What these numbers do not cover", render_list(NOT_COVERED)),
-        Section("Not possible, or would not be published", render_omitted(comparison)),
+        Section("Not possible, or refused by publish", render_omitted(comparison)),
     ]
     subtitle = f"Protecting {column!r}, compared at {comparison.aim.description}"
     nonempty_sections = tuple(section for section in sections if section.body)
@@ -65,7 +65,7 @@ def make_comparison_page(comparison: Comparison, column: str, decider: str = DEF
 
 
 def list_alternatives(comparison: Comparison) -> list[Section]:
-    """What the page of a plan tells of the other mechanisms, by what attackers find under each."""
+    """Lists the sections about other mechanisms on the page of a plan, with attack success under each."""
     advice = element("div", render_paragraph(comparison.recommendation), class_="promise")
     return [
         Section(
@@ -77,7 +77,7 @@ def list_alternatives(comparison: Comparison) -> list[Section]:
 
 
 def list_layers(comparison: Comparison) -> list[Section]:
-    """Three layers, always together."""
+    """Lists the three layers, which always appear together."""
     knowledge = render_facts("What attackers know", KNOWLEDGE.items())
     return [
         Section("Proved", knowledge + _render_layer(make_guarantee_table(comparison)), has_page_break=True),
@@ -97,29 +97,27 @@ def list_layers(comparison: Comparison) -> list[Section]:
 def _render_advice(comparison: Comparison, column: str, decider: str) -> str:
     is_whole = comparison.records == comparison.total
     fact_rows = [
-        ("asked for", comparison.request_sentence),
+        ("requested", comparison.request_sentence),
         ("guarantee", f"{comparison.guarantee}: {comparison.guarantee.sentence}"),
         ("compared at", comparison.aim.description),
-        ("attacker", f"{comparison.attacker}: somebody who knows {comparison.knowledge}"),
+        ("attacker", f"{comparison.attacker}, who knows {comparison.knowledge}"),
         (
             "records",
-            f"{comparison.total:,}; attackers were let at {'all' if is_whole else f'{comparison.records:,}'} of them",
+            f"{comparison.total:,}; attacks ran on {'all' if is_whole else f'{comparison.records:,}'} of them",
         ),
     ]
     return "".join(
         [
             render_paragraph(ABOUT, "quiet"),
             element("div", render_paragraph(comparison.recommendation), class_="promise"),
-            render_facts(f"What was asked about {column!r}", fact_rows),
-            render_paragraph(
-                f"Which mechanism is taken, and whether its promise is enough, is for {decider} to decide."
-            ),
+            render_facts(f"Request for {column!r}", fact_rows),
+            render_paragraph(f"The choice of mechanism, and whether its guarantee suffices, is up to {decider}."),
         ]
     )
 
 
 def render_plane(comparison: Comparison) -> str:
-    """What the attacker gains against the error of counts: a curve for each mechanism over its posterior."""
+    """Renders the attacker's gain against the error of counts: a curve over the posterior for each mechanism."""
     curves = [
         TradeOffCurve(
             contender.mechanism.name,
@@ -138,9 +136,9 @@ def render_plane(comparison: Comparison) -> str:
     ]
     accepted_gain = getattr(comparison.aim, "gain", None)
     sentence = (
-        "Each curve is a mechanism at several posteriors; the gain is that of somebody who knows "
-        f"{comparison.knowledge}, and the error that of counts of {comparison.count_size:,} people. Nearer to the "
-        "lower left corner is better for both."
+        "Each curve is a mechanism at several posteriors. The gain is that of an attacker who knows "
+        f"{comparison.knowledge}; the error is that of counts of {comparison.count_size:,} people. Closer to the lower "
+        "left corner is better in both."
     )
     return render_figure(partial(draw_risk_utility, curves, accepted_gain=accepted_gain)) + render_paragraph(
         sentence, "quiet"
@@ -148,7 +146,7 @@ def render_plane(comparison: Comparison) -> str:
 
 
 def render_attack_scenarios(comparison: Comparison) -> str:
-    """What attackers guess right without a release and with it."""
+    """Renders attack success without and with a release."""
     guesses = [
         _make_guess(letter, contender)
         for letter in KNOWLEDGE
@@ -164,7 +162,7 @@ def _make_guess(letter: str, contender: Contender) -> AttackSuccess:
 
 
 def render_errors(comparison: Comparison) -> str:
-    """How far off counts are by their size, dashed where less is promised than was asked for."""
+    """Renders the error of counts by size, dashed for a weaker guarantee than requested."""
     curves = [
         ErrorCurve.of(
             contender.mechanism.name,
@@ -187,17 +185,17 @@ def _render_layer(layer: ComparisonTable) -> str:
 
 def _render_baselines(comparison: Comparison) -> str:
     lines = [f"{baseline.name}: {baseline.description}" for baseline in comparison.baselines]
-    return element("h3", "Held against") + render_list(lines) if lines else ""
+    return element("h3", "Baselines") + render_list(lines) if lines else ""
 
 
 def render_omitted(comparison: Comparison) -> str:
-    """Why some mechanisms are not there, and which ones a publication would stop."""
+    """Renders the reasons why mechanisms are missing or would be refused."""
     return render_list(_list_reasons(comparison.contenders))
 
 
 def _list_reasons(contenders: Sequence[Contender]) -> Iterable[str]:
     for contender in contenders:
         if not contender.is_possible:
-            yield f"{contender.mechanism.name} is not possible: {contender.trial.refusal}"
+            yield f"{contender.mechanism.name} cannot be used: {contender.trial.refusal}"
         elif contender.stop_reason:
-            yield f"{contender.mechanism.name} would not be published as it is: {contender.stop_reason}"
+            yield f"{contender.mechanism.name} would be refused by publish: {contender.stop_reason}"

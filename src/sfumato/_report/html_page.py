@@ -1,7 +1,7 @@
-"""What a page is: sections under a heading, in one file that asks nobody for anything.
+"""Pages made of sections with headings, each in one self-contained file that makes no network requests.
 
-No link, no picture and no script of elsewhere: the policy of the page forbids them, whatever a name in a table says.
-All text passes `render_text`, which escapes it and cuts what is too long to be a name.
+The page's policy forbids external links, pictures and scripts, even if a name in a table contains one. All text passes
+through `render_text`, which escapes it and truncates long words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato._figures.svg import ELLIPSIS, element, escape_controls, escape_mark
 from sfumato._release.staging import check_outside, place_file
 from sfumato.errors import TargetError
 
-# The stylesheet of all pages: on a telephone, on a screen by day and by night, and on paper.
+# The stylesheet of all pages: for phones, light and dark screens, and paper.
 
 _WARNING = ("#a11212", "#ff9c8f")
 
@@ -124,7 +124,7 @@ padding:0;line-height:5.5mm;font-size:8pt}
 
 
 def write_stylesheet(footer: str, margin: str = "13mm 15mm 15mm") -> str:
-    """All of it, with what stands at the foot of each printed page, a text of ours, and the margin of the paper."""
+    """The whole stylesheet, with the footer of printed pages (our own text) and the paper margin."""
     paper = _PAPER.replace("FOOTER", f'"{footer}"').replace("MARGIN", margin)
     return STYLE + "".join((_SCREEN + paper).splitlines())
 
@@ -132,19 +132,19 @@ def write_stylesheet(footer: str, margin: str = "13mm 15mm 15mm") -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 WIDE, NARROW = 520, 320
-"""Figures are drawn for a screen and for paper, and once more for a telephone: letters keep their size."""
+"""The widths of a figure: on screens and paper, and on phones; letters keep their size."""
 MOST_ROWS = 50
-"""More rows of a table are not read on a page."""
+"""The most rows of a table on a page."""
 LONGEST_WORD, LONGEST_TEXT = 60, 3000
-PRIVATE = "PRIVATE: for the holder of the table, not to be passed on"
+PRIVATE = "PRIVATE: for the data steward only; do not pass it on"
 SUFFIXES = (".html", ".htm")
 NOTHING, BLANK = "\u2013", "\u00a0"
 ONE_SHEET = "10mm 14mm 13mm"
-"""The margin of paper where all has to find its place on one sheet."""
+"""The paper margin of pages that fit on one sheet."""
 
 
 def shorten_text(text: str, max_length: int = LONGEST_TEXT) -> str:
-    """A text in which words too long to be words are cut, and the whole if it is too long to be read."""
+    """Truncates overlong words, and an overlong text."""
     cut_text = re.sub(
         rf"\S{{{LONGEST_WORD + 1},}}", lambda word: word[0][: LONGEST_WORD - 1] + ELLIPSIS, escape_controls(text)
     )
@@ -152,22 +152,22 @@ def shorten_text(text: str, max_length: int = LONGEST_TEXT) -> str:
 
 
 def render_text(text: str, max_length: int = LONGEST_TEXT) -> str:
-    """A text as markup: cut and escaped."""
+    """Truncates and escapes a text as markup."""
     return escape_markup(shorten_text(text, max_length))
 
 
 def shorten_name(name: str) -> str:
-    """A name or a value out of a table, cut to what can be read; text, which a table or a paragraph escapes."""
+    """Truncates a name or value from a table; the result is plain text, to be escaped later."""
     return shorten_text(name, LONGEST_WORD)
 
 
 def render_paragraph(text: str, class_: str | None = None) -> str:
-    """A paragraph."""
+    """Renders a paragraph."""
     return element("p", render_text(text), class_=class_)
 
 
 def render_list(items: Iterable[str]) -> str:
-    """A list of sentences."""
+    """Renders a list of sentences."""
     lines = [element("li", render_text(item)) for item in items]
     return element("ul", *lines) if lines else ""
 
@@ -181,9 +181,9 @@ def render_table(  # noqa: PLR0913 - everything but its content has a default
     total: int | None = None,
     max_rows: int = MOST_ROWS,
 ) -> str:
-    """A table whose first column names its rows; columns of numbers are flush right; the rest of many rows is counted.
+    """Renders a table with row names in the first column and right-aligned numbers; omitted rows are counted.
 
-    It scrolls by itself where it is wider than the screen. Nothing where there are no rows.
+    A table wider than the screen scrolls. The result is empty if there are no rows.
     """
     table_rows = list(rows)
     if not table_rows:
@@ -198,7 +198,7 @@ def render_table(  # noqa: PLR0913 - everything but its content has a default
     )
     lines = [element("tr", *_render_cells(row, numbers)) for row in table_rows[:max_rows]]
     if omitted_count > 0:
-        rest = element("td", f"{omitted_count:,} more; all are in the JSON output", colspan=str(len(headings)))
+        rest = element("td", f"{omitted_count:,} more; the JSON output has all", colspan=str(len(headings)))
         lines.append(element("tr", rest, class_="more"))
     parts = [element("caption", render_text(caption)), element("thead", head), element("tbody", *lines)]
     body = element("table", *parts, class_="data")
@@ -206,13 +206,13 @@ def render_table(  # noqa: PLR0913 - everything but its content has a default
 
 
 def render_facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
-    """A table of two columns: what it is, and how much."""
+    """Renders a table of two columns: name and value."""
     lines = [element("tr", *_render_cells(pair, ())) for pair in pairs]
     return element("table", element("caption", render_text(caption)), element("tbody", *lines), class_="data facts")
 
 
 def render_tiles(numbers: Iterable[tuple[str, str, str]]) -> str:
-    """A few numbers that are read first: how much, what it is, and what it does not cover."""
+    """Renders the key numbers: value, meaning, and caveat."""
     tiles = (
         element(
             "div",
@@ -236,17 +236,17 @@ def _render_cells(row: Sequence[str], numbers: Sequence[int]) -> list[str]:
 
 
 def render_figure(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
-    """A figure for every width, with its reading and its numbers."""
+    """Renders a figure for all widths, with its reading and its numbers."""
     wide, narrow = draw(widest), draw(NARROW)
     numbers = FigureTable(wide.table.columns, wide.table.rows[:MOST_ROWS])
     rows, headings = numbers.formatted_rows, [column.heading or "of" for column in numbers.columns]
-    body = render_table("The numbers of this figure", headings, rows, total=len(wide.table.rows))
+    body = render_table("Data of this figure", headings, rows, total=len(wide.table.rows))
     figure = element(
         "figure",
         *([element("div", wide.svg, class_="wide")] if widest > NARROW else []),
         element("div", narrow.svg, class_="narrow" if widest > NARROW else None),
         element("figcaption", render_text(wide.reading)),
-        element("details", element("summary", "The numbers"), body) if body else "",
+        element("details", element("summary", "Data"), body) if body else "",
         class_="sfumato",
     )
     return element("div", figure, class_="figure wider" if widest > WIDE else "figure")
@@ -255,9 +255,9 @@ def render_figure(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
 def render_decision(
     is_met: bool, decider: str, reasons: Sequence[str] = (), statements: Sequence[tuple[str, str]] | None = None
 ) -> str:
-    """Never a verdict: whether a request is met, why not, and who decides whether that is enough.
+    """Renders the decision box: whether the request is met, reasons if not, and who decides. It gives no verdict.
 
-    What a person stated stands above the lines that are for it.
+    The statements of a person fill the blank lines.
     """
     outcome = "The request is met." if is_met else "The request is not met."
     pairs = [(blank_label, "") for blank_label in BLANKS] if statements is None else statements
@@ -266,27 +266,27 @@ def render_decision(
         for label, content in pairs
     )
     blank = element("div", *lines, class_="blank")
-    sentence = f"{outcome} Whether this is enough is for {decider} to decide."
+    sentence = f"{outcome} Whether this is enough is up to {decider}."
     return element("div", render_paragraph(sentence), *map(render_paragraph, reasons), blank, class_="decision")
 
 
 BLANKS = ("decision", "name and role", "date", "review by")
-DEFAULT_DECIDER = "the holder of the table"
+DEFAULT_DECIDER = "the data steward"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page under a heading of its own; markup."""
+    """A part of a page with its own heading; its body is markup."""
 
     heading: str
     body: str
     has_page_break: bool = False
-    """Whether it starts a page of paper."""
+    """Whether it starts a new printed page."""
     is_sheet: bool = False
-    """Whether it is meant for one sheet of paper."""
+    """Whether it fits on one printed sheet."""
 
     def to_html(self, *, is_private: bool) -> str:
-        """As markup."""
+        """Renders it as markup."""
         tag = element("span", "PRIVATE", class_="tag") if is_private else ""
         heading = element("h2", escape_markup(self.heading), tag)
         return element(
@@ -296,13 +296,13 @@ class Section:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Sections beside each other where there is room."""
+    """Sections side by side if the screen is wide enough."""
 
     left: tuple[Section, ...]
     right: tuple[Section, ...]
 
     def to_html(self, *, is_private: bool) -> str:
-        """As markup."""
+        """Renders it as markup."""
         both = (
             element("div", *(section.to_html(is_private=is_private) for section in side))
             for side in (self.left, self.right)
@@ -312,7 +312,7 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class Page:
-    """One file: what it is, its sections, and what stands at its end."""
+    """A page: title, sections and ending, in one file."""
 
     title: str
     subtitle: str
@@ -320,10 +320,10 @@ class Page:
     ending: str = ""
     is_private: bool = False
     is_one_page: bool = False
-    """Whether it is meant for one sheet of paper."""
+    """Whether it fits on one printed sheet."""
 
     def to_html(self) -> str:
-        """The whole file."""
+        """Renders the whole file."""
         mark = "PRIVATE: " if self.is_private else ""
         footer = f"{mark}{self.title}, by sfumato"
         style = write_stylesheet(footer, ONE_SHEET) if self.is_one_page else write_stylesheet(footer)
@@ -346,9 +346,9 @@ def render_document(
     script: str = "",
     css_classes: tuple[str | None, str | None] = (None, None),
 ) -> str:
-    """One file whose policy allows its own style and its own script, if it has one, and nothing from elsewhere.
+    """Renders one file whose policy allows its own style and script, and nothing external.
 
-    The kinds are those of the whole and of its body, which rules of the style are for.
+    The CSS classes are those of the document and of its body.
     """
     allowed_sources = f"style-src '{_digest(style)}'" + (f"; script-src '{_digest(script)}'" if script else "")
     policy = f"default-src 'none'; {allowed_sources}; base-uri 'none'; form-action 'none'"
@@ -366,7 +366,7 @@ def render_document(
 
 
 def _digest(text: str) -> str:
-    """What a policy calls a script or a style that it allows."""
+    """The digest by which a policy allows a script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -374,9 +374,9 @@ def _digest(text: str) -> str:
 
 
 def check_place(target: Path, *, force: bool) -> None:
-    """Refuse a place where a page would replace something, not open in a browser, or go out with a release."""
+    """Refuses a file that exists, that a browser would not open, or that lies inside a release."""
     if target.suffix.lower() not in SUFFIXES:
-        raise TargetError(f"a page is opened by a browser: name a file that ends in .html, not {str(target)!r}.")
+        raise TargetError(f"a page opens in a browser: name a file that ends in .html, not {str(target)!r}.")
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
     check_outside(target, "the page")
@@ -386,7 +386,7 @@ def check_place(target: Path, *, force: bool) -> None:
 
 
 class SavablePage(Protocol):
-    """What can be saved as a page."""
+    """Anything that can be saved as a page."""
 
     @property
     def is_private(self) -> bool: ...
@@ -394,6 +394,6 @@ class SavablePage(Protocol):
 
 
 def save(page: SavablePage, target: Path, *, force: bool) -> None:
-    """Write a page, whole or not at all; a private one for its owner alone."""
+    """Writes a page, whole or not at all; a private page is readable only by its owner."""
     check_place(target, force=force)
     place_file(page.to_html(), target, "the page", force=force, mode=0o600 if page.is_private else 0o666)

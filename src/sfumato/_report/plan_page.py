@@ -1,4 +1,4 @@
-"""A plan as a page: what would be published, how far off answers would be, and what public columns tell. Private."""
+"""The page of a plan: the planned release, predicted errors, and exposure by public columns. Private."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
-    "This page shows counts of the table and what can be learned about its people. Nothing of it is in a release. "
-    "Errors are predicted before anything is drawn. All numbers are in the JSON output of plan."
+    "This page shows counts of the table and what attackers can learn about its people. No release contains any of "
+    "this. Errors are predictions. The JSON output of plan has all numbers."
 )
 REFUSED_CODE = "would-be-refused"
-"""The code of the notice that a publication would stop."""
+"""The code of the notice that publishing would be refused."""
 
 
-def make_plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, and who decides
+def make_plan_page(  # noqa: PLR0913, PLR0917 - plan, request and decider
     outlook: PublicationPlan,
     spec: PrivacySpec,
     column: str,
@@ -59,17 +59,15 @@ def make_plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, 
     decider: str = DEFAULT_DECIDER,
     comparison: Comparison | None = None,
 ) -> Page:
-    """What `plan` shows, with figures; the request is met unless publishing would stop.
+    """Makes the page of `plan`, with figures; the request is met unless publishing would be refused.
 
-    With a comparison, also what every mechanism would come to, and what attackers find under each.
+    A comparison adds the errors and the attack success of every mechanism.
     """
     chosen = outlook.choice
     sections = [
         Section("The plan", _render_plan(outlook, spec, column, target, decider)),
-        Section(
-            "How far off answers are", _render_answers([chosen, *chosen.alternatives], target), has_page_break=True
-        ),
-        Section("What public columns tell", _render_exposure(outlook, spec), has_page_break=True),
+        Section("Errors of answers", _render_answers([chosen, *chosen.alternatives], target), has_page_break=True),
+        Section("What an attacker infers from public columns", _render_exposure(outlook, spec), has_page_break=True),
         Section("The values", _render_values(chosen), has_page_break=True),
         *([] if comparison is None else list_alternatives(comparison)),
     ]
@@ -85,18 +83,18 @@ def _render_plan(
     chosen, mechanism = outlook.choice, outlook.choice.mechanism
     refusals = [item.sentence[:1].upper() + item.sentence[1:] for item in outlook.notices if item.code == REFUSED_CODE]
     fact_rows = [
-        ("asked for", spec.sentence),
+        ("requested", spec.sentence),
         ("guarantee", f"{mechanism.guarantee}: {mechanism.guarantee.sentence}"),
-        ("decided", "" if mechanism.explanation is None else mechanism.explanation.summarize(chosen.plan)),
-        ("records", f"{chosen.histogram.total:,}, of {chosen.histogram.domain_size:,} values"),
+        ("design", "" if mechanism.explanation is None else mechanism.explanation.summarize(chosen.plan)),
+        ("records", f"{chosen.histogram.total:,}, with {chosen.histogram.domain_size:,} possible values"),
     ]
     if chosen.reason:
         fact_rows.append(("why this mechanism", chosen.reason))
     parts = [
         render_paragraph(ABOUT, "quiet"),
-        render_facts(f"What would be published of {column!r}", [pair for pair in fact_rows if pair[1]]),
+        render_facts(f"Plan for {column!r}", [pair for pair in fact_rows if pair[1]]),
         element("div", render_paragraph(mechanism.state_guarantee(chosen.design)), class_="promise"),
-        *_list_warnings(outlook),  # before anybody signs
+        *_list_warnings(outlook),  # before the signature
         render_decision(not refusals, decider, refusals),
     ]
     if spec.bound is not None:
@@ -107,22 +105,22 @@ def _render_plan(
         parts.append(render_figure(partial(draw_posterior_by_prior, belief_bound)))
     if outlook.gains:
         sentences = (item.describe(column) for item in outlook.gains)
-        parts += [element("h3", "If groups were published in the place of values"), render_list(sentences)]
+        parts += [element("h3", "If you published groups instead of values"), render_list(sentences)]
     return "".join(parts)
 
 
 def _list_warnings(outlook: PublicationPlan) -> list[str]:
-    """What the holder should know, but for what is said with the decision."""
+    """Lists the notices for the data steward, without those shown in the decision box."""
     sentences = [
         warning.sentence[:1].upper() + warning.sentence[1:]
         for warning in outlook.notices
         if warning.code != REFUSED_CODE
     ]
-    return [element("h3", "What you should know before you decide"), render_list(sentences)] if sentences else []
+    return [element("h3", "Before you decide"), render_list(sentences)] if sentences else []
 
 
 def _render_answers(plans: Sequence[ChosenMechanism], target: ErrorTarget | None) -> str:
-    """Every plan that meets the request, the chosen one first; dashed where another promise is weaker than its own."""
+    """Renders all plans that meet the request, the chosen one first; weaker guarantees are dashed."""
     own_guarantee = plans[0].mechanism.guarantee
     curves = [
         ErrorCurve.of(
@@ -139,21 +137,21 @@ def _render_answers(plans: Sequence[ChosenMechanism], target: ErrorTarget | None
         for item in question_rows
         if any(prediction.relative_error is not None for prediction in item)
     ]
-    headings = ("how many have", *(f"{item.mechanism.name} ({item.mechanism.guarantee})" for item in plans))
+    headings = ("number of people with", *(f"{item.mechanism.name} ({item.mechanism.guarantee})" for item in plans))
     reasons = dict.fromkeys(item.reason for plan in plans for item in plan.question_predictions if item.reason)
-    caption = "How far off answers typically are (standard error, in % of the true number), the chosen plan first"
+    caption = "Typical error of an answer (standard error, in % of the true number), the chosen plan first"
     return "".join(
         [
             render_figure(partial(draw_error_by_count, curves)),
             render_table(caption, headings, rows, numbers=range(1, len(headings))),
-            *(render_paragraph(f"Not told: {reason}.", "quiet") for reason in reasons),
+            *(render_paragraph(f"No prediction: {reason}.", "quiet") for reason in reasons),
             "" if target is None else render_paragraph(target.sentence),
         ]
     )
 
 
 def _render_exposure(outlook: PublicationPlan, spec: PrivacySpec) -> str:
-    """For each protected column what public ones tell, and how many records are alone with them."""
+    """Renders for each protected column the exposure by public columns, and the share of unique records."""
     parts: list[str] = []
     if outlook.exposures:
         bound = "" if spec.bound is None else f"of {spec.bound.posterior}"
@@ -193,13 +191,13 @@ def _render_exposure_table(about: str, exposures: Sequence[Attack]) -> str:
             )
             yield columns_text, *(" \u2192 ".join(map(format_exact_percent, pair)) for pair in numbers)
 
-    caption = f"What somebody believes of {about!r} who knows public columns, without the release \u2192 with it"
-    headings = ("knows", "guesses right", "belief in the true value, mean", "highest", "clearly beyond the request")
+    caption = f"Inference of {about!r} by an attacker who knows public columns, without the release \u2192 with it"
+    headings = ("knows", "correct guesses", "mean confidence in the truth", "highest", "clearly above the bound")
     return render_table(caption, headings, iter_rows(), numbers=range(1, 5))
 
 
 def _render_values(chosen: ChosenMechanism) -> str:
-    """Each value with its count, what its bound costs, and what buckets hold."""
+    """Renders each value with its count, the cost of its bound, and the composition of buckets."""
     histogram, plan = chosen.histogram, chosen.to_json()
     explanation = chosen.mechanism.explanation
     extra_columns = (
@@ -225,7 +223,7 @@ def _render_values(chosen: ChosenMechanism) -> str:
         parts.append(render_figure(partial(draw_cost_per_value, costs)))
     if composition := BucketComposition.from_plan(plan):
         parts.append(render_figure(partial(draw_bucket_composition, composition)))
-    parts.append(render_table("Values, those of most records first", headings, map(make_row, order), numbers=(1, 2)))
+    parts.append(render_table("Values, most frequent first", headings, map(make_row, order), numbers=(1, 2)))
     for extra_table in explanation.list_tables(chosen.plan) if explanation else ():
         parts.append(render_table(extra_table.title, extra_table.headings, extra_table.rows))
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""Any table that somebody wants to look at: its columns as codes, and whether it belongs to a release."""
+"""Any table to inspect: its columns as codes, and its release if it belongs to one."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ ARCHIVE = ".zip"
 
 @dataclass(frozen=True)
 class CodedValues:
-    """A column as codes of its values, which stand in their order; the missing value has the code after the last."""
+    """A column as codes of its values; codes follow the order of values, and a missing value has the last code."""
 
     name: str
     codes: Codes
     values: pa.Array
-    """Only those that occur."""
+    """Only the values that occur."""
 
     @cached_property
     def counts(self) -> Counts:
-        """How many rows have each value; the missing one comes last."""
+        """The number of rows of each value; the missing value comes last."""
         return np.bincount(self.codes, minlength=len(self.values) + 1)
 
     @property
     def size(self) -> int:
-        """How many codes there are: the missing value is one if a row lacks a value."""
+        """The number of codes; the missing value counts if a row lacks a value."""
         return len(self.values) + int(self.counts[-1] > 0)
 
     @property
     def profile(self) -> ColumnProfile:
-        """What the first pass of a publication would say of it."""
+        """The profile of the column, as the first pass of a publication makes it."""
         return ColumnProfile(
             self.name, self.values.type, self.values, self.counts[:-1], int(self.counts[-1]), is_wide=False
         )
 
 
 def can_be_coded(kind: pa.DataType) -> bool:
-    """Whether values of a type can be told apart and put in order; those of a list cannot."""
+    """Whether values of a type can be compared and ordered; lists cannot."""
     is_named = find_field_type(kind) is not None or pa.types.is_null(kind)
     return is_named or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind)
 
 
 def read_coded_columns(source: Source, names: Sequence[str], progress: Progress) -> dict[str, CodedValues]:
-    """Read some columns of a table; all of them at once, as codes where the source has them so."""
+    """Reads several columns of a table together, as codes where the source has codes."""
     batches, rows = [], 0
     for batch in read_ahead(source.read_batches(names, BATCH_ROWS)):
         batches.append(batch)
@@ -81,7 +81,7 @@ def read_coded_columns(source: Source, names: Sequence[str], progress: Progress)
 
 
 def _make_joinable(piece: pa.Array) -> pa.Array:
-    """A piece of a column with room for the values of all pieces; nothing but missing values are texts."""
+    """Gives a piece of a column a type that fits the values of all pieces; an all-missing piece becomes strings."""
     texts = piece.cast(pa.string()) if pa.types.is_null(piece.type) else piece
     encoded = texts.dictionary_encode() if pa.types.is_string(simplify_type(texts.type)) else texts
     if not pa.types.is_dictionary(encoded.type):
@@ -90,7 +90,7 @@ def _make_joinable(piece: pa.Array) -> pa.Array:
 
 
 def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
-    """The codes of a whole column, in the order of its values and without those that a dictionary only lists."""
+    """Encodes a whole column in the order of its values, without values that only its dictionary lists."""
     try:
         column = pa.chunked_array(list(map(_make_joinable, pieces))).unify_dictionaries().combine_chunks()
         column.validate(full=True)
@@ -107,9 +107,9 @@ def _encode_column(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
 
 @contextmanager
 def open_containing_release(table: AnyTable) -> Iterator[tuple[Path, Manifest] | None]:
-    """The release that a path is, or that a file lies in, with its folder; None for any other table.
+    """Opens the release at a path, or the release that contains the file, with its folder; None for other tables.
 
-    A folder with another Data Package is none.
+    A folder with another Data Package is not a release.
     """
     if not isinstance(table, str | Path):
         yield None

@@ -1,6 +1,6 @@
-"""The command line: a thin skin, in which every command is one library call and its rendering.
+"""The command line: each command calls one library function and renders its result.
 
-What takes long to load is taken from the package itself, which loads it on first use: help waits for nothing.
+Slow imports are taken from the package itself, which loads them on first use. So help appears at once.
 """
 
 from __future__ import annotations
@@ -86,19 +86,21 @@ def _handle_program_options(
 def demo(
     keep_in: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Keep the table, its code books and the release in a new directory."),
+        typer.Option(
+            "--out", metavar="DIR", help="Save the table, its code lists and the release in this new directory."
+        ),
     ] = None,
     raw: Annotated[
         Path | None,
-        typer.Option("--raw", metavar="FILE.csv", help="Instead, write a raw table of stays to practise on."),
+        typer.Option("--raw", metavar="FILE.csv", help="Only write a raw table of hospital stays to practise on."),
     ] = None,
     rows: Annotated[
-        int, typer.Option("--rows", min=1000, max=100_000_000, help="How many patients, or stays, to invent.")
+        int, typer.Option("--rows", min=1000, max=100_000_000, help="Number of patients (or stays) to invent.")
     ] = DEMO_ROWS,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Invent a hospital table, publish it, verify it, and ask it three questions."""
+    """Invent a hospital table, publish it, verify the release, and ask it three questions."""
     if raw is not None:
         from sfumato._commands.demo import write_stays  # noqa: PLC0415 - takes long to load
 
@@ -123,7 +125,7 @@ def demo(
 def init(
     table: TablePath,
     target: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="Where the request file goes: a name ending in .toml.")
+        Path, typer.Option("--out", metavar="FILE", help="The request file to write; its name ends in .toml.")
     ] = Path("request.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing request file.")] = False,
     sensitive: Annotated[
@@ -133,7 +135,7 @@ def init(
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
+    """Write a request file for you to complete, with a proposed use for each column. It contains no table value."""
     with render.show_looking(err, quiet=print_options.is_silent):
         read = sfumato.ReadOptions(encoding=encoding)
         draft = sfumato.init(table, target, sensitive=sensitive or (), read=read, force=force)
@@ -153,12 +155,12 @@ def plan(
     page_options: PlanPageOptions,
     print_options: PrintOptions,
 ) -> None:
-    """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
+    """Show what would be published and how exact it would be. Publishes nothing. Private: the output shows counts."""
     from sfumato._publish.publication_plan import list_notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(notice_options.codes, list_notice_codes())
     page_options.check()
-    # First, because without it there is nothing to plan.
+    # First, because there is nothing to plan without a requirement.
     spec = promise.spec.share_among_rows(table_options.rows_per_person)
     table_options.check()
     make_engine = partial(engine_options.make_engine, table_options.table)
@@ -173,13 +175,13 @@ def plan(
     comparison_input = None if request is None else (request, make_engine)
     save_page = partial(page_options.save, outlook, (spec, column, error_target), comparison_input, print_options)
     if print_options.as_json and not is_stopped:
-        save_page()  # first, so that machines get one document whatever happens
+        save_page()  # first, so that an error here leaves no second JSON document
         print_json(render.plan_json(outlook, error_target))
-    elif not is_stopped:  # what fails prints nothing but why
+    elif not is_stopped:  # a failure prints only its reason
         _show_outlook(outlook, column, error_target, target_options.at)
     if error_target is None and (target_options.error or target_options.at) and not print_options.quiet:
-        render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    render.show_notices(err, () if print_options.quiet else outlook.notices)  # last, where people look for them
+        render.show_notice(err, "--error and --at need --prior and --posterior; without these they are ignored.")
+    render.show_notices(err, () if print_options.quiet else outlook.notices)  # last, so that they are read first
     check_notices(outlook.notices, notice_options.codes)
     if not print_options.as_json:
         save_page()
@@ -203,7 +205,7 @@ def _show_outlook(
 def _find_target(
     histogram: Histogram, bound: BreachBound | None, promise: PromiseOptions, target_options: TargetOptions
 ) -> ErrorTarget | None:
-    """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
+    """Finds the posterior that gives the requested error, choosing from the same mechanisms."""
     if bound is None:
         return None
     choice = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
@@ -219,7 +221,7 @@ def _find_target(
 def make_request(
     table: AnyTable, table_options: TableOptions, promise: PromiseOptions, stop_options: StopOptions
 ) -> sfumato.Request:
-    """The request that the options of a command make."""
+    """Makes a request from the options of a command."""
     settings = {**vars(table_options), **vars(stop_options), **promise.given, "mechanism": promise.mechanism}
     return request_settings.make_request(table, settings, promise.options)
 
@@ -265,7 +267,7 @@ def publish(
 
 
 def info(release: ReleasePath, print_options: PrintOptions) -> None:
-    """Show what a release is and what it promises."""
+    """Show a release: its columns, its values and its guarantee."""
     opened = sfumato.Release.open(release)
     if print_options.as_json:
         print_json(sfumato.info(opened))
@@ -274,7 +276,7 @@ def info(release: ReleasePath, print_options: PrintOptions) -> None:
 
 
 def query(release: ReleasePath, query_options: QueryOptions, print_options: PrintOptions) -> None:
-    """Ask a release a question in SQL; every number comes with a standard error and an interval."""
+    """Ask a release a question in SQL. Every number comes with a standard error and a confidence interval."""
     answer_questions(release, query_options, print_options, lambda opened: opened.check_method(query_options.method))
 
 
@@ -283,23 +285,23 @@ def verify(
     original: Annotated[
         str | None,
         typer.Option(
-            "--original", metavar="TABLE", help="The table it was made from: checks public columns and posteriors."
+            "--original", metavar="TABLE", help="The original table: also checks public columns and posteriors."
         ),
     ] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = POINT,
     plan_file: Annotated[
         Path | None,
-        typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
+        typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of a person were dropped."),
     ] = None,
     hierarchy: Annotated[
         list[str] | None,
-        typer.Option("--hierarchy", metavar="COL=FILE", help="With --original, if groups of a level were published."),
+        typer.Option("--hierarchy", metavar="COL=FILE", help="With --original, if the release has groups of a level."),
     ] = None,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
+    """Check a release: files, columns, domain and the exact guarantee; with --original, also against the table."""
     files = {name: Path(file) for name, file in parse_assignments(hierarchy or (), HIERARCHY_FORM)}
     with render.show_fetching(err, release, quiet=print_options.is_silent):
         verification = sfumato.verify(
@@ -315,17 +317,17 @@ def verify(
         render.show_verification(out, verification, quiet=print_options.quiet)
     if not verification.has_passed:
         failed = next(check for check in verification.checks if not check.has_passed)
-        print_error(f"the release does not pass the check of {failed.name}: {failed.detail}")
+        print_error(f"the release fails the check {failed.name!r}: {failed.detail}")
         raise typer.Exit(CHECK_FAILED)
 
 
 @contextmanager
 def _create_directory(path: Path) -> Iterator[str]:
-    """A new directory that stays, unless something fails."""
+    """Creates a directory, and removes it again if something fails."""
     try:
         path.mkdir()
     except OSError as error:
-        raise TargetError(f"the directory {str(path)!r} cannot be made: {error.strerror}.") from error
+        raise TargetError(f"cannot create the directory {str(path)!r}: {error.strerror}.") from error
     try:
         yield str(path)
     except BaseException:
@@ -334,12 +336,11 @@ def _create_directory(path: Path) -> Iterator[str]:
 
 
 def build() -> TyperGroup:
-    """The program, with the options of all mechanisms that are registered now."""
+    """Builds the program with the options of all registered mechanisms."""
     app = typer.Typer(
         name=NAME,
         pretty_exceptions_enable=False,
-        help="Publishes a table about people so that analysts count accurately "
-        "and no one learns much about any single person.",
+        help="Publish a table about people so that analysts count accurately and no one learns much about any person.",
         epilog="Start with: sfumato demo",
     )
     app.callback()(_handle_program_options)
@@ -356,13 +357,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: Sequence[str] | None) -> None:
-    """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
+    """Run a command; a user's mistake gives one sentence and exit code 2, never a traceback."""
     fail = partial(report_failure, "--json" in (sys.argv[1:] if arguments is None else arguments))
-    stop_message = "stopped; nothing was left behind."
+    stop_message = "stopped; nothing was written."
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signal_number) != signal.SIG_IGN:  # as nohup asks for
-            signal.signal(signal_number, signal.default_int_handler)  # so that everything is cleaned up on the way out
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
+        if signal.getsignal(signal_number) != signal.SIG_IGN:  # nohup ignores SIGHUP, and a handler would undo that
+            signal.signal(signal_number, signal.default_int_handler)  # so that temporary files are removed on exit
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # our own message about an SQL mistake is enough
     try:
         code = build_program()(args=arguments, prog_name=name, standalone_mode=False)
     except NoticeError as error:
@@ -377,15 +378,15 @@ def run_program(build_program: Callable[[], TyperGroup], name: str, arguments: S
         fail("usage", f"{message[:1].lower()}{message[1:]}; see {program} --help.")
         code = BAD_INPUT
     except OSError as error:
-        fail("file", f"a file cannot be read or written: {explain_os_error(error)}.")
+        fail("file", f"cannot read or write a file: {explain_os_error(error)}.")
         code = BAD_INPUT
     except MemoryError:
-        fail("memory", "memory is full, and nothing was left behind; end other programs, or take a larger machine.")
+        fail("memory", "memory is full, and nothing was written; end other programs, or use a larger machine.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED_CODE
     except StoppedError as error:
         code, stop_message = STOPPED_CODE, str(error)
-    if code == STOPPED_CODE:  # typer answers an interrupt by this code, without a word
+    if code == STOPPED_CODE:  # typer returns this code for an interrupt and prints nothing
         fail("stopped", stop_message)
     sys.exit(code if isinstance(code, int) else 0)

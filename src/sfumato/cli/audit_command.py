@@ -1,4 +1,4 @@
-"""The command `audit`: a report about a release, for its holder."""
+"""The command `audit`: a private report about a release, for its data steward."""
 
 from __future__ import annotations
 
@@ -28,28 +28,26 @@ from sfumato.errors import TargetError
 if TYPE_CHECKING:
     from sfumato._evidence import Dossier
 
-KNOWLEDGE_PANEL = "What is known"
+KNOWLEDGE_PANEL = "Inputs"
 
 
 @dataclass(frozen=True)
 class AuditOptions(OptionGroup):
-    """What is known of a release besides its files."""
+    """Information about a release that its files do not contain."""
 
     PANEL: ClassVar = KNOWLEDGE_PANEL
 
-    original: Annotated[
-        str, typer.Option("--original", metavar="TABLE", help=f"The table it was made from. {TABLES_HELP}.")
-    ]
+    original: Annotated[str, typer.Option("--original", metavar="TABLE", help=f"The original table. {TABLES_HELP}.")]
     plan_file: Annotated[
         Path | None,
         typer.Option(
-            "--plan-file", metavar="FILE", help="Its key, which tells whose record is whose. For buckets needed."
+            "--plan-file", metavar="FILE", help="The plan file with the key, to match records exactly. Buckets need it."
         ),
     ] = None
     context: Annotated[
         Path | None,
         typer.Option(
-            "--context", metavar="FILE.toml", help="What a person states: purpose, setting, decision, name, date."
+            "--context", metavar="FILE.toml", help="Statements by a person: purpose, setting, decision, name, date."
         ),
     ] = None
     questions: Annotated[
@@ -58,20 +56,22 @@ class AuditOptions(OptionGroup):
     ] = None
     population: Annotated[
         str | None,
-        typer.Option("--population", metavar="TABLE", help="A register that somebody may link with, person by person."),
+        typer.Option("--population", metavar="TABLE", help="A register with one row a person, to attack by linkage."),
     ] = None
     second: Annotated[
         Path | None, typer.Option("--second", metavar="RELEASE", help="Another release of the same table.")
     ] = None
     second_plan_file: Annotated[
-        Path | None, typer.Option("--second-plan-file", metavar="FILE", help="The key of the other release.")
+        Path | None, typer.Option("--second-plan-file", metavar="FILE", help="The plan file of the other release.")
     ] = None
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, help="Draw by this number, so that it can be repeated.")
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Random seed, for reproducible attacks.")
     ] = None
     hierarchy: Annotated[
         list[str],
-        typer.Option("--hierarchy", metavar="COL=FILE", help="If groups of a level were published. Repeatable."),
+        typer.Option(
+            "--hierarchy", metavar="COL=FILE", help="Needed if the release has groups of a level. Repeatable."
+        ),
     ] = field(default_factory=list)
     encoding: Encoding = "utf-8"
     decimal: Decimal = POINT
@@ -79,26 +79,26 @@ class AuditOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class ReportOptions(OptionGroup):
-    """Where the report goes."""
+    """The file of the report."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
     target: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the report goes: a new file. Private.")
+        Path | None, typer.Option("--out", metavar="FILE.html", help="The report, a new file. Private.")
     ] = None
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing report.")] = False
 
 
 def audit(
     release: ReleasePath, audit_options: AuditOptions, report_options: ReportOptions, print_options: PrintOptions
 ) -> None:
-    """Let attackers at a release, compare answers with the truth, and write a report to file. Private."""
+    """Attack a release, compare its answers with the truth, and write a report. Private."""
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
 
     if report_options.target is None and not print_options.as_json:
-        raise TargetError("name the file of the report with --out, such as --out report.html, or ask for --json.")
+        raise TargetError("name a file for the report (--out report.html) or ask for --json.")
     if audit_options.second_plan_file is not None and audit_options.second is None:
-        raise TargetError("--second-plan-file is the key of another release; name that with --second.")
+        raise TargetError("--second-plan-file belongs to another release; name that release with --second.")
     questions = [] if audit_options.questions is None else read_batch(audit_options.questions)
     with render.open_progress_engine(err, print_options) as engine:
         dossier = sfumato.audit(
@@ -122,7 +122,7 @@ def audit(
     elif not print_options.quiet:
         _show_summary(dossier)
         out.print(
-            f"written to {render.escape_for_terminal(str(report_options.target))}, for you alone",
+            f"written to {render.escape_for_terminal(str(report_options.target))} (private)",
             soft_wrap=True,
             highlight=False,
         )
@@ -131,14 +131,14 @@ def audit(
 
 
 def _report_failed_check(dossier: Dossier) -> NoReturn:
-    """The release does not keep what it promises."""
+    """Stops because the release does not keep its guarantee."""
     failed = dossier.failed_checks[0]
-    print_error(f"the release does not pass the check of {failed.name}: {failed.detail}")
+    print_error(f"the release fails the check {failed.name!r}: {failed.detail}")
     raise typer.Exit(CHECK_FAILED)
 
 
 def _show_summary(dossier: Dossier) -> None:
-    """The numbers that are read first, and what they do not cover."""
+    """Shows the numbers that people read first, with what each does not cover."""
     from sfumato._report.audit_report import list_five_numbers  # noqa: PLC0415 - takes long to load
 
     for number_text, what, caveat in list_five_numbers(dossier):
@@ -150,7 +150,7 @@ def _show_summary(dossier: Dossier) -> None:
 
 
 def _format_command(release: Path, audit_options: AuditOptions, report_options: ReportOptions) -> str:
-    """How to ask for the same once more."""
+    """The command line that repeats this audit."""
     option_values: list[tuple[str, object]] = [
         ("--original", audit_options.original),
         ("--plan-file", audit_options.plan_file),

@@ -1,4 +1,4 @@
-"""What a command is: its help in panels, and where its settings come from."""
+"""Commands with help in panels, whose settings come from the command line or a request file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXAMPLES = {
 
 
 def make_epilog(name: str) -> str | None:
-    """What stands under the help of a command."""
+    """The example under the help of a command."""
     if (example := EXAMPLES.get(name)) is None:
         return None
     first = f"{EXAMPLES['demo']}, then " if "tour/" in example else ""
@@ -50,10 +50,10 @@ def make_epilog(name: str) -> str | None:
 
 
 class Command(TyperCommand):
-    """A command whose --help stands in the panel of its last option, and that tells on demand how long it took."""
+    """A command with --help in the panel of its last option, and with its running time under --verbose."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it."""
+        """Runs the command."""
         start_time = time.monotonic()
         result = super().invoke(ctx)
         if ctx.params.get("verbose"):
@@ -69,10 +69,10 @@ class Command(TyperCommand):
 
 
 class RequestCommand(Command):
-    """A command that takes a request file in the place of a table; options on the command line win over the file's."""
+    """A command that accepts a request file instead of a table; options on the command line override the file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Take from the file what the command line does not say."""
+        """Reads from the file the settings that the command line leaves open."""
         table_name = self.make_parser(ctx).parse_args(args=list(args))[0].get(TABLE)
         if not isinstance(table_name, str) or not table_name.lower().endswith(TOML):
             rest = super().parse_args(ctx, args)
@@ -83,9 +83,7 @@ class RequestCommand(Command):
         rest = super().parse_args(ctx, args)
         ctx.params[TABLE] = table = file.table
         if table is None and ctx.params.get("counts") is None:
-            raise SpecError(
-                f"the request file {table_name!r} names no table; write path = '...' in its section [table]."
-            )
+            raise SpecError(f"the request file {table_name!r} names no table; add path = '...' to its section [table].")
         _decide_rows(ctx)
         columns_by_role = {role: list(ctx.params[role]) if is_given(ctx, role) else [] for role in ROLES}
         for name in (*DROPPING_OPTIONS, *COLUMN_SECTIONS.values()):
@@ -102,7 +100,7 @@ class RequestCommand(Command):
 
 
 def _decide_rows(ctx: typer.Context) -> None:
-    """Which rows of a person are published is one decision: in whichever option the command line makes it, it wins."""
+    """Lets the command line decide which rows of a person are published, whichever option it uses."""
     if any(is_given(ctx, name) for name in PERSON_ROWS):
         for option in (parameter for parameter in ctx.command.params if parameter.name in PERSON_ROWS):
             if not is_given(ctx, option.name):
@@ -110,7 +108,7 @@ def _decide_rows(ctx: typer.Context) -> None:
 
 
 def _decide_roles(ctx: typer.Context, columns_by_role: Mapping[str, Sequence[str]]) -> None:
-    """A column has one role: one that the command line names is taken out of the other lists of the file."""
+    """Removes a column from the file's lists where the command line gives it another role."""
     for role in columns_by_role:
         others = {name for other, names in columns_by_role.items() if other != role for name in names}
         ctx.params[role] = [name for name in ctx.params[role] if name not in others]
@@ -123,7 +121,7 @@ def is_given(ctx: typer.Context, name: str) -> bool:
 
 
 def _merge_column_settings(name: str, from_file: Sequence[str], from_command_line: Sequence[str]) -> list[str]:
-    """What the file and the command line say of columns; of the same column the command line's word counts."""
+    """Merges the column settings of file and command line; for the same column the command line wins."""
     if name in DROPPING_OPTIONS:
         return list(dict.fromkeys((*from_file, *from_command_line)))
     repeated_columns = {setting.partition("=")[0] for setting in from_command_line}
@@ -134,7 +132,7 @@ def _merge_column_settings(name: str, from_file: Sequence[str], from_command_lin
 
 
 def list_setting_origins(ctx: typer.Context, file_settings: OptionValues, file: str) -> Iterator[str]:
-    """Each setting that is not a default, and where it comes from."""
+    """Lists each setting that is not a default, with its source."""
     for option in (
         parameter for parameter in ctx.command.params if parameter.name in ctx.params and parameter.name != "verbose"
     ):
@@ -150,7 +148,7 @@ def list_setting_origins(ctx: typer.Context, file_settings: OptionValues, file: 
             yield f"{value}, from {file} and the command line"
         else:
             yield f"{value}, from the command line, instead of {_format_value(file_settings[name])} from {file}"
-    yield "everything else as it is by default"
+    yield "all other settings have their defaults"
 
 
 def _format_value(value: object) -> str:

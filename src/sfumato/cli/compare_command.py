@@ -1,4 +1,4 @@
-"""The command `compare`: every mechanism at one request, as three small tables and a recommendation."""
+"""The command `compare`: all mechanisms under one requirement, as three small tables and a recommendation."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from sfumato._comparison.comparison_tables import ComparisonTable
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
-"""Where a gain or an error is aimed at, every posterior will do, unless one is given."""
+"""The posterior for comparisons at an equal gain or error, where none is requested."""
 STANDING_MARKS = {
     "recommended": "\u25cf",
-    "promises less than was asked for": "\u25cb",
-    "publishing would stop": "\u25a0",
-    "could be taken too": " ",
+    "weaker guarantee than requested": "\u25cb",
+    "would be refused by publish": "\u25a0",
+    "also possible": " ",
 }
-"""By what is to be known of a mechanism before its numbers are read."""
+"""The mark before a mechanism's name, by its standing."""
 
 
 @dataclass(frozen=True)
 class AimOptions(OptionGroup):
-    """What is the same for all mechanisms, and for whom gains are told; no key of a request file is meant by these."""
+    """What is equal for all mechanisms, and the attacker whose gain is shown; a request file cannot set these."""
 
     PANEL: ClassVar = PROMISE_PANEL
 
@@ -54,7 +54,7 @@ class AimOptions(OptionGroup):
         typer.Option(
             "--at-gain",
             metavar="R",
-            help="Compare where the attacker guesses R more of the people right (5%), not at one posterior.",
+            help="Compare at an equal attacker's gain, R (5%) more correct guesses, instead of an equal posterior.",
         ),
     ] = None
     attacker: Annotated[
@@ -62,25 +62,25 @@ class AimOptions(OptionGroup):
         typer.Option(
             "--attacker",
             metavar="F|C|P|O|L",
-            help="Who gains: knows frequencies, one public column, all, others' values too, or the release alone.",
+            help="The attacker, who knows: frequencies, one public column, all, others' values too, only the release.",
             autocompletion=lambda: ["F", "C", "P", "O", "L"],
         ),
     ] = "P"
     same_error: Annotated[
-        str | None, typer.Option("--error", metavar="R", help="Compare where counts are off by R, such as 10%.")
+        str | None, typer.Option("--error", metavar="R", help="Compare at an equal standard error of counts, R (10%).")
     ] = None
     count: Annotated[
         int | None,
         typer.Option(
-            "--at", metavar="N", help="The count whose error is told.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+            "--at", metavar="N", help="The count that has this error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
         ),
     ] = None
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Repeat what attackers are let at; by chance without.")
-    ] = None
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Random seed, for reproducible attacks.")] = (
+        None
+    )
 
     def complete_promise(self, promise: PromiseOptions) -> PromiseOptions:
-        """The promise, of which a posterior may be left out where something else is aimed at."""
+        """The requirement; its posterior may be missing where gains or errors are equal instead."""
         is_open = promise.given["prior"] is not None and promise.given[POSTERIOR] is None
         if is_open and (self.same_gain or self.same_error):
             return replace(promise, given={**promise.given, POSTERIOR: WEAKEST})
@@ -89,25 +89,27 @@ class AimOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class ComparePageOptions(OptionGroup):
-    """Where the page goes."""
+    """The file of the comparison's page."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
     page: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.html", help="Also write the comparison as a page with figures. Private."),
+        typer.Option(
+            "--out", metavar="FILE.html", help="Also write the comparison as an HTML page with figures. Private."
+        ),
     ] = None
     replaces: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False
     decider: Decider = DEFAULT_DECIDER
 
     def check(self) -> None:
-        """Refuse a place for the page before anything takes long."""
+        """Refuses an unusable file for the page before the long computation."""
         from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
         if self.page is not None:
             check_place(self.page, force=self.replaces)
         elif self.decider != DEFAULT_DECIDER:
-            raise TargetError("--decider is for the page of a comparison; name its file with --out.")
+            raise TargetError("--decider is printed on the page of a comparison; name the page with --out.")
 
 
 def compare(  # noqa: PLR0913, PLR0917 - the options of the command
@@ -120,7 +122,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     page_options: ComparePageOptions,
     print_options: PrintOptions,
 ) -> None:
-    """Compare all mechanisms at one request: what is proved, what attackers find, what it costs. Private."""
+    """Compare all mechanisms: what each guarantees, what attackers learn, what it costs in accuracy. Private."""
     from sfumato.cli.app import make_request  # noqa: PLC0415 - the program imports its commands
 
     page_options.check()
@@ -149,12 +151,12 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
         return
     show_comparison(comparison, quiet=print_options.quiet)
     if page_options.page is not None and not print_options.quiet:
-        message = f"written to {render.escape_for_terminal(str(page_options.page))}, for you alone"
+        message = f"written to {render.escape_for_terminal(str(page_options.page))} (private)"
         out.print(message, soft_wrap=True, highlight=False)
 
 
 def show_comparison(comparison: Comparison, *, quiet: bool = False) -> None:
-    """Three layers, always together: proved, measured, cost; then advice, and what was left out."""
+    """Shows three tables (proved, measured, cost), then the recommendation and the mechanisms left out."""
     from sfumato._comparison.comparison_tables import (  # noqa: PLC0415 - takes long to load
         KNOWLEDGE,
         make_attack_table,
@@ -167,7 +169,7 @@ def show_comparison(comparison: Comparison, *, quiet: bool = False) -> None:
         highlight=False,
     )
     knowledge = "; ".join(f"{letter}: {knowledge}" for letter, knowledge in KNOWLEDGE.items())
-    render.show_text(out, f"attackers, by what they know: {knowledge}. Gains are those of {comparison.attacker}.")
+    render.show_text(out, f"attackers know: {knowledge}. The gains shown are those of attacker {comparison.attacker}.")
     for layer in (
         make_guarantee_table(comparison, with_standing=False),
         make_attack_table(comparison),
@@ -182,15 +184,15 @@ def show_comparison(comparison: Comparison, *, quiet: bool = False) -> None:
     render.show_text(out, comparison.recommendation)
     for contender in comparison.contenders:
         if not contender.is_possible:
-            render.show_text(out, f"{contender.mechanism.name} is not possible: {contender.trial.refusal}")
+            render.show_text(out, f"{contender.mechanism.name} cannot be used: {contender.trial.refusal}")
         elif contender.stop_reason and not quiet:
-            render.show_text(out, f"{contender.mechanism.name} would not be published: {contender.stop_reason}")
+            render.show_text(out, f"{contender.mechanism.name} would be refused by publish: {contender.stop_reason}")
     for baseline in () if quiet else comparison.baselines:
         render.show_text(out, f"{baseline.name}: {baseline.description}")
 
 
 def _build_table(comparison: Comparison, layer: ComparisonTable) -> Table:
-    """A line for each mechanism that is possible, marked."""
+    """A table with a line for each possible mechanism, marked by its standing."""
     table = Table(Column(layer.headings[0], no_wrap=True), highlight=False)
     for number, heading in enumerate(layer.headings[1:], start=1):
         table.add_column(heading, justify="left" if number < layer.text_columns else "right", no_wrap=True)

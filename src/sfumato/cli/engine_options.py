@@ -1,4 +1,4 @@
-"""The options that say where the work runs."""
+"""The options that choose the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EngineName(StrEnum):
-    """The engines that there are."""
+    """The names of the engines."""
 
     LOCAL = "local"
     SPARK = "spark"
@@ -27,7 +27,7 @@ class EngineName(StrEnum):
 
 @dataclass(frozen=True)
 class EngineOptions(OptionGroup):
-    """Who does the work."""
+    """The choice of an engine."""
 
     PANEL: ClassVar = "Where it runs"
 
@@ -35,8 +35,8 @@ class EngineOptions(OptionGroup):
         EngineName | None,
         typer.Option(
             "--engine",
-            help="This machine, or the workers of Spark: the release has the same bytes.",
-            show_default="spark for a table spark:..., else local",
+            help="This machine or a Spark cluster; the release has the same bytes.",
+            show_default="spark for a table spark:..., otherwise local",
         ),
     ] = None
     spark_master: Annotated[
@@ -44,17 +44,17 @@ class EngineOptions(OptionGroup):
         typer.Option(
             "--spark-master",
             metavar="URL",
-            help="Where Spark is: local[4], sc://host:15002, spark://host:7077.",
-            show_default="as the environment says",
+            help="Address of Spark: local[4], sc://host:15002, spark://host:7077.",
+            show_default="from the environment",
         ),
     ] = None
 
     def make_engine(self, table: AnyTable, progress: Progress) -> Engine:
-        """The engine for a table."""
+        """Makes the engine for a table."""
         from sfumato._readers.spark_frames import get_session  # noqa: PLC0415 - takes long to load
 
         if self.spark_master is not None and self.engine is EngineName.LOCAL:
-            raise SpecError("--spark-master says where Spark is, and --engine local does not use it; give one of them.")
+            raise SpecError("--engine local does not use Spark, so --spark-master has no effect; give one of the two.")
         if (
             self.engine is EngineName.SPARK
             or self.spark_master is not None

@@ -1,4 +1,4 @@
-"""The command as a program of its own, which may decide what its process loads; in a library nobody may."""
+"""The start of the program, which keeps pandas from loading; a library must not decide this for its user."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FRAME_COMMANDS = ("export",)
 
 
 class PandasBlocker(MetaPathFinder):
-    """Says that there is no pandas.
+    """Pretends that pandas is not installed.
 
-    pyarrow loads it at its first conversion wherever it is installed, which takes a quarter of a second. No command
-    but `export` makes a frame, and so does Spark: where it is loaded, pandas is there again.
+    pyarrow loads an installed pandas at its first conversion, which takes a quarter of a second. Only the command
+    `export` and Spark make data frames; when Spark is loaded, pandas is available again.
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        """Refuse pandas until somebody comes who needs it; leave everything else to others."""
+        """Refuses pandas until Spark is loaded; leaves all other modules to other finders."""
         if name == "pyspark" and self in sys.meta_path:
             sys.meta_path.remove(self)
         elif name == "pandas":
@@ -28,21 +28,21 @@ class PandasBlocker(MetaPathFinder):
 
 
 def program() -> None:
-    """Run the command that the process was started with."""
-    if sys.argv[1:] == ["--version"]:  # which needs nothing of what commands need
+    """Runs the command of this process."""
+    if sys.argv[1:] == ["--version"]:  # needs none of the commands' imports
         from importlib.metadata import version  # noqa: PLC0415
 
         sys.stdout.write(f"sfumato {version('sfumato')}\n")
         return
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while modules are loaded there is nothing to clean up, or to say
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing to clean up or report while modules load
     if not set(FRAME_COMMANDS) & set(sys.argv[1:]):
         sys.meta_path.insert(0, PandasBlocker())
     main()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, which is loaded only then."""
+    """Loads the commands and runs one."""
     from sfumato.cli import app  # noqa: PLC0415
 
     app.main(arguments)

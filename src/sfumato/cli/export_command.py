@@ -16,16 +16,18 @@ from sfumato.cli.output import err, out, print_json
 
 def export(  # noqa: PLR0913 - the options of the command
     release: ReleasePath,
-    values: Annotated[str, typer.Option("--values", metavar="A,B", help="The values to count, with commas between.")],
-    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="What to write: .csv, .dta (Stata) or .sav (SPSS).")],
+    values: Annotated[str, typer.Option("--values", metavar="A,B", help="The values to count, separated by commas.")],
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FILE", help="The file to write: .csv, .dta (Stata) or .sav (SPSS).")
+    ],
     method: Annotated[
-        str | None, typer.Option("--method", help="The estimator: one of those that info lists, the first by default.")
+        str | None, typer.Option("--method", help="The estimator; `sfumato info` lists them. Default: the first.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Write a release for a statistics package: public columns, and a column of weights to add up for each value."""
+    """Write a release for a statistics package: public columns, and columns of weights that add up to counts."""
     from sfumato._query.export import export as export_release  # noqa: PLC0415 - takes long to load
     from sfumato._query.export import parse_values  # noqa: PLC0415 - takes long to load
 
@@ -49,19 +51,19 @@ def export(  # noqa: PLR0913 - the options of the command
 
 
 def _show_result(result: sfumato.ExportedFiles) -> None:
-    """Say which column to add up for which count, and what was renamed."""
+    """Prints which column adds up to which count, and the renamed columns."""
     escape = render.escape_for_terminal
     lines = [
         f"add up {escape(name)} to count {escape(display(value))}" for name, value in result.weight_columns.items()
     ]
-    lines += [f"{escape(new)} is {escape(old)}" for old, new in result.renamed_columns.items()]
+    lines += [f"{escape(old)} was renamed {escape(new)}" for old, new in result.renamed_columns.items()]
     for line in lines:
         out.print(line, soft_wrap=True, highlight=False)
     if result.formula_columns and result.path.suffix.lower() == ".csv":
         render.show_notice(
             err,
-            f"{format_values(result.formula_columns)} has names or texts that a spreadsheet takes for formulas (= + - "
-            "@): read the file with a statistics package, or import the column as text.",
+            f"{format_values(result.formula_columns)} contains text that a spreadsheet reads as a formula (= + - "
+            "@): open the file in a statistics package, or import the column as text.",
         )
     message = f"{result.rows:,} records written to {escape(str(result.path))}"
     out.print(f"{message}; the weights add up to the counts of the release", soft_wrap=True, highlight=False)

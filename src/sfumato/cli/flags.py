@@ -1,6 +1,6 @@
-"""Arguments that messages of the library name, as the options of the command line that they are.
+"""Translates arguments in messages of the library into options of the command line.
 
-The library says `drop=['age']` between backquotes, as it is typed in Python; a terminal shows --drop age.
+The library writes `drop=['age']` between backquotes, as in Python; a terminal shows --drop age.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from sfumato._request.requirement_kinds import REQUIREMENT_KINDS
 from sfumato.mechanisms import REGISTRY
 
 OTHER_NAMES = {"domains": "domain", "hierarchies": "hierarchy", "master": "spark_master"}
-"""Arguments whose option has another name; mechanisms say so themselves of theirs."""
+"""Arguments whose option has another name; mechanisms declare such names themselves."""
 COMMA_LISTS = ("compound", "values")
-"""Arguments whose option takes a list as one text with commas; the options of other lists are repeated."""
+"""Arguments whose option takes a comma-separated list; options of other lists are repeated."""
 REQUIREMENT = "spec"
-"""The argument whose options follow from the kind of request."""
+"""The argument whose options depend on the kind of requirement."""
 SENTENCE_KEYS = (
     *("sentence", "message", "error", "detail", "reason", "why_not", "would_stop", "not_attacked"),
     *("recommendation", "note", "remarks"),
 )
-"""The keys of JSON under which sentences of the library stand."""
+"""The JSON keys whose values are sentences of the library."""
 DATA_KEYS = ("rows",)
-"""The keys of JSON under which data stand, whatever the names in them."""
+"""The JSON keys whose values are data, with arbitrary names."""
 
 _QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-# What stands in quotes is a name or a value of a table; only there a backquote can mean something else.
+# Quoted text is a name or value of a table, where a backquote is an ordinary character.
 _SPAN = re.compile(rf"""(?<!\w){_QUOTED}(?!\w)|`(?P<name>[a-z_]+)=(?P<value>(?:{_QUOTED}|[^`'"])*)`""")
 
 
 def format_flag(name: str) -> str:
-    """An option by its name: --rows-per-person for rows_per_person."""
+    """Formats a name as an option: rows_per_person becomes --rows-per-person."""
     return f"--{name.replace('_', '-')}"
 
 
 def name_flags(sentence: str) -> str:
-    """The sentence with each argument between backquotes as an option of the command line."""
+    """Replaces each argument between backquotes by the option of the command line."""
     return _SPAN.sub(
         lambda span: span[0] if span["name"] is None else _format_argument(span["name"], span["value"]), sentence
     )
 
 
 def name_flags_in_json(entries: object, key: str | None = None) -> object:
-    """The same for the sentences of a JSON document."""
+    """Names flags in all sentences of a JSON document."""
     if isinstance(entries, str):
         return name_flags(entries) if key in SENTENCE_KEYS else entries
     if isinstance(entries, Mapping):
@@ -57,7 +57,7 @@ def name_flags_in_json(entries: object, key: str | None = None) -> object:
 
 
 def _format_argument(name: str, value_text: str) -> str:
-    """One argument as options; a value that is none of Python, such as COL, stays as it is."""
+    """Formats one argument as options; a value that is not Python, such as COL, stays unchanged."""
     flag = format_flag(_find_option_name(name))
     if not value_text:
         return flag
@@ -75,7 +75,7 @@ def _format_argument(name: str, value_text: str) -> str:
 
 
 def _find_option_name(argument: str) -> str:
-    """The option of an argument, which may be that of a mechanism: `form` of subset is --subset-form."""
+    """The option of an argument, possibly of a mechanism: `form` of subset is --subset-form."""
     option_names = [
         flag.name
         for mechanism in REGISTRY.values()
@@ -86,7 +86,7 @@ def _find_option_name(argument: str) -> str:
 
 
 def _format_requirement(call: ast.Call) -> str:
-    """`BreachBound('1/10', '1/3')` by its options, and `BreachBound(...)` by their names alone."""
+    """Formats `BreachBound('1/10', '1/3')` as its options, and `BreachBound(...)` as their names alone."""
     kind = {kind.__name__: kind for kind in REQUIREMENT_KINDS}[ast.unparse(call.func)]
     arguments = [ast.literal_eval(argument) for argument in call.args]
     if arguments == [...]:
@@ -96,10 +96,10 @@ def _format_requirement(call: ast.Call) -> str:
 
 
 def _unwrap(node: ast.expr) -> ast.expr:
-    """The text of a path, wherever one stands: `Path('codes.csv')`."""
+    """Replaces each path by its text: `Path('codes.csv')` becomes 'codes.csv'."""
 
     class Unwrapper(ast.NodeTransformer):
-        def visit_Call(self, call: ast.Call) -> ast.expr:  # the name that ast asks for
+        def visit_Call(self, call: ast.Call) -> ast.expr:  # the name is fixed by ast
             (argument,) = call.args
             return argument
 
@@ -108,7 +108,7 @@ def _unwrap(node: ast.expr) -> ast.expr:
 
 
 def _list_option_texts(value: object) -> list[str] | None:
-    """What an option is given, once for each item; None for a switch that is on."""
+    """Lists the texts of an option, one for each item; None for a switch that is on."""
     if value is True:
         return None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The notice that a key is not kept, which stands with the result of the command."""
+"""Shows the notice that no key is kept after the result of the command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY_NOTICE_CODE = "key-not-kept"
 
 
 def make_notice_handler(print_options: PrintOptions, show: Callable[[Notice], None]) -> Callable[[Notice], None]:
-    """Show notices at once; that of the key stands with the result, where people read it."""
+    """Makes a handler that shows notices at once, except the notice about the key, which follows the result."""
 
     def handle(notice: Notice) -> None:
         if not print_options.quiet and (notice.code != KEY_NOTICE_CODE or print_options.as_json):
@@ -25,5 +25,5 @@ def make_notice_handler(print_options: PrintOptions, show: Callable[[Notice], No
 
 
 def find_key_notice(publication: Publication) -> Notice | None:
-    """The notice that the key was not kept; None where it was, or was known before."""
+    """The notice that no key was kept; None if it was kept or existed before."""
     return next((notice for notice in publication.notices if notice.code == KEY_NOTICE_CODE), None)

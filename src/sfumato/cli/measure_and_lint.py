@@ -1,4 +1,4 @@
-"""The commands that look at any table, whoever made it: `measure` and `lint`."""
+"""The commands `measure` and `lint`, which inspect any table, also one made by other software."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ DIGITS = 4
 def measure(  # noqa: PLR0913, PLR0917 - the options of the command
     table: TablePath,
     public: Annotated[
-        list[str] | None, typer.Option("--public", metavar="COL", help="A column that others may know. Repeatable.")
+        list[str] | None,
+        typer.Option("--public", metavar="COL", help="A public column that others may know. Repeatable."),
     ] = None,
     sensitive: Annotated[
         list[str] | None, typer.Option("--sensitive", metavar="COL", help="A column to protect. Repeatable.")
     ] = None,
     others_known: Annotated[
-        bool, typer.Option("--others-known", help="Of several sensitive columns, the others are known too.")
+        bool, typer.Option("--others-known", help="For each sensitive column, treat the other ones as known.")
     ] = False,
     text: Annotated[
         list[str] | None, typer.Option("--text", metavar="COL", help="Read a CSV column as text. Repeatable.")
     ] = None,
     missing: Annotated[
-        list[str] | None, typer.Option("--missing", metavar="TEXT", help="Stands for a missing value. Repeatable.")
+        list[str] | None, typer.Option("--missing", metavar="TEXT", help="Text that means a missing value. Repeatable.")
     ] = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = POINT,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Measure a table by the usual privacy models, with what each number leaves open. Private: it tells of groups."""
+    """Measure a table by the usual privacy models, and say what each number leaves open. Private."""
     with render.open_progress_engine(err, print_options) as engine:
         measures = sfumato.measure(
             table,
@@ -64,11 +65,9 @@ def _show_measures(measures: Measures) -> None:
     from sfumato._risk.privacy_models.measure_table import MODELS, SCOPE  # noqa: PLC0415 - takes long to load
 
     names = ", ".join(map(render.escape_for_terminal, measures.public_columns)) or "no column"
+    out.print(f"{measures.rows:,} records in {measures.group_count:,} equivalence classes by {names}", highlight=False)
     out.print(
-        f"{measures.rows:,} records in {measures.group_count:,} groups that are alike in {names}", highlight=False
-    )
-    out.print(
-        f"the smallest group has {format_count(measures.smallest_group, 'record')} (k of k-anonymity)", highlight=False
+        f"the smallest class has {format_count(measures.smallest_group, 'record')} (k of k-anonymity)", highlight=False
     )
     alone, few, some_more = map(
         format_exact_percent,
@@ -78,7 +77,7 @@ def _show_measures(measures: Measures) -> None:
             measures.class_size_shares.below_11,
         ),
     )
-    out.print(f"{alone} are alone, {few} among fewer than 5, {some_more} among fewer than 11", highlight=False)
+    out.print(f"records that are unique: {alone}; in classes below 5: {few}; below 11: {some_more}", highlight=False)
     if measures.columns:
         table = Table(
             "measure",
@@ -91,7 +90,7 @@ def _show_measures(measures: Measures) -> None:
             table.add_row(model.name, *(_format_number(column.numbers[model.key]) for column in measures.columns))
         out.print(table)
         if measures.others_known:
-            render.show_text(out, "Groups are alike in the other sensitive columns too.")
+            render.show_text(out, "The classes also use the other sensitive columns.")
     for model in MODELS if measures.columns else MODELS[:1]:
         out.print(f"[bold]{model.name.strip()}[/bold]", highlight=False)
         render.show_text(out, model.meaning)
@@ -118,7 +117,7 @@ def lint(
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Look for what a published table gives away beside its values: by its order, its file, its digits."""
+    """Look for what a published table reveals beside its values: by row order, file metadata or digits."""
     with render.open_progress_engine(err, print_options) as engine:
         inspection = sfumato.lint(table, read=sfumato.ReadOptions(encoding=encoding), progress=engine.progress)
     if print_options.as_json:
@@ -136,7 +135,7 @@ def _show_inspection(inspection: LintReport) -> None:
     for finding in (*inspection.findings, *inspection.notes):
         _show_finding(finding, marks[finding.is_note], len(inspection.tables) > 1)
     findings, notes = _format_count(len(inspection.findings), "finding"), _format_count(len(inspection.notes), "note")
-    out.print(f"{findings} and {notes}; what was not looked for may still be there", highlight=False)
+    out.print(f"{findings} and {notes}; lint cannot find every problem", highlight=False)
 
 
 def _format_count(number: int, what: str) -> str:

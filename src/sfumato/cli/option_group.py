@@ -1,4 +1,4 @@
-"""Groups of options: a command takes them as its parameters, and `spread` makes of it what typer reads."""
+"""Groups of options: a command takes groups, and `expand_option_groups` turns them into parameters for typer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sfumato._core.option_fields import OptionValues
 
 @dataclass(frozen=True)
 class OptionGroup:
-    """Options that stand together: in the signature of a command, and in a panel of its help."""
+    """Options that belong together: one parameter of the command, one panel of its help."""
 
     PANEL: ClassVar[str | None] = None
     """The title of the panel; None for the panel of all that has no other."""
 
     @classmethod
     def list_parameters(cls) -> Iterator[Parameter]:
-        """Each option as the parameter that typer reads."""
+        """Lists the options as parameters for typer."""
         declared = get_type_hints(cls, include_extras=True)
         for option_field in fields(cls):
             kind, option_info = get_args(declared[option_field.name])
@@ -37,17 +37,17 @@ class OptionGroup:
 
     @classmethod
     def of(cls, arguments: OptionValues) -> Self:
-        """The group, from what each of its parameters was given."""
+        """Makes the group from the values of its parameters."""
         return cls(**arguments)
 
 
 def make_command_parameter(name: str, kind: object, option_info: object, default: object) -> Parameter:
-    """A parameter of a command, with what typer shows of it."""
+    """Makes a parameter of a command, with its typer option."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option_info])
 
 
 def expand_option_groups(function: Callable[..., None]) -> Callable[..., None]:
-    """A command with a parameter for each option of the groups that a function takes."""
+    """A command with one parameter for each option in the groups of a function."""
     declared = inspect.signature(function, eval_str=True).parameters
     groups = {
         name: parameter.annotation

@@ -1,7 +1,7 @@
 """The options of commands, each declared once.
 
-Options of the table and of the output are declared here; those of a request and of a mechanism stand
-beside what they are for, and are read from there.
+Options of the table and of the output are declared here. Those of a requirement or a mechanism are declared
+with it and read from there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
 
 TABLE_PANEL = "The table"
-PROMISE_PANEL = "What to promise"
+PROMISE_PANEL = "Guarantee and method"
 OUTPUT_PANEL = "Output"
 TABLES_HELP = describe_tables()
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES_HELP}.")]
@@ -64,7 +64,7 @@ PER_COLUMN_FLAGS = " or ".join(
 
 @dataclass(frozen=True)
 class TableOptions(OptionGroup):
-    """What the columns of a table are for, and how the table is read."""
+    """The use of each column, and how the table is read."""
 
     PANEL: ClassVar = TABLE_PANEL
 
@@ -77,23 +77,25 @@ class TableOptions(OptionGroup):
         typer.Option("--compound", metavar="A,B", help="Protect several columns as one, instead of --sensitive."),
     ] = None
     identifier: Annotated[
-        list[str], typer.Option("--identifier", metavar="COL", help="A column that names people: left out. Repeatable.")
+        list[str],
+        typer.Option("--identifier", metavar="COL", help="A column that identifies people; dropped. Repeatable."),
     ] = field(default_factory=list)
     person: Annotated[
-        list[str], typer.Option("--person", metavar="COL", help="Says whose row it is: checked, left out.")
+        list[str], typer.Option("--person", metavar="COL", help="The person of each row; checked, then dropped.")
     ] = field(default_factory=list)
     rows_per_person: Annotated[
         int,
         typer.Option(
             "--rows-per-person",
             metavar="K",
-            help="Persons have up to K rows, which share the bound.",
+            help="A person has up to K rows, which share the bound.",
             min=1,
             max=MOST_ROWS,
         ),
     ] = 1
     surplus: Annotated[
-        Surplus, typer.Option("--surplus", help="Persons with more rows: refuse the table, or keep K rows by chance.")
+        Surplus,
+        typer.Option("--surplus", help="When a person has more than K rows: refuse the table, or keep K at random."),
     ] = Surplus.REFUSE
     one_row: Annotated[
         str | None,
@@ -103,38 +105,42 @@ class TableOptions(OptionGroup):
     ] = None
     domain: Annotated[
         list[str],
-        typer.Option("--domain", metavar="COL=FILE", help="The values a column may have, one a line. Recommended."),
+        typer.Option("--domain", metavar="COL=FILE", help="All possible values of a column, one a line. Recommended."),
     ] = field(default_factory=list)
     hierarchy: Annotated[
         list[str],
         typer.Option(
             "--hierarchy",
             metavar="COL=FILE",
-            help="A domain with groups: a CSV of code,chapter,... for a value a line.",
+            help="A domain with groups: a CSV with one value a line (code,chapter,...).",
         ),
     ] = field(default_factory=list)
     publish_at: Annotated[
         list[str],
-        typer.Option("--publish-at", metavar="COL=LEVEL", help="Publish the groups of a level in the place of values."),
+        typer.Option("--publish-at", metavar="COL=LEVEL", help="Publish the groups of a level instead of values."),
     ] = field(default_factory=list)
     ranges: Annotated[
         list[str],
         typer.Option(
-            "--ranges", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."
+            "--ranges", metavar="COL=0,20,40,60", help="Recode a number or date into ranges [a,b). Repeatable."
         ),
     ] = field(default_factory=list)
-    drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to leave out. Repeatable.")] = (
-        field(default_factory=list)
+    drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to drop. Repeatable.")] = field(
+        default_factory=list
     )
     keep: Annotated[
         list[str],
         typer.Option(
-            "--keep", metavar="COL", help="Confirms a column that is nearly unique or holds line breaks. Repeatable."
+            "--keep",
+            metavar="COL",
+            help="Publish this column although it is nearly unique or has line breaks. Repeatable.",
         ),
     ] = field(default_factory=list)
     nulls: Annotated[
         NullPolicy,
-        typer.Option("--nulls", help="Records without a sensitive value: a value of its own, an error, or dropped."),
+        typer.Option(
+            "--nulls", help="A missing sensitive value becomes a value of its own, stops with an error, or is dropped."
+        ),
     ] = NullPolicy.VALUE
     text: Annotated[
         list[str],
@@ -144,13 +150,13 @@ class TableOptions(OptionGroup):
     decimal: Decimal = POINT
     missing: Annotated[
         list[str],
-        typer.Option("--missing", metavar="TEXT", help="A text that stands for a missing value: ?, NA. Repeatable."),
+        typer.Option("--missing", metavar="TEXT", help="Text that means a missing value, such as ? or NA. Repeatable."),
     ] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class PlanTableOptions(TableOptions):
-    """The table of a plan, for which its counts are enough."""
+    """The table of a plan, or only its counts."""
 
     table: Annotated[
         str | None, typer.Argument(metavar="[TABLE]", help="A table or request file, as for publish; or use --counts.")
@@ -160,12 +166,12 @@ class PlanTableOptions(TableOptions):
     ] = None
 
     def check(self) -> None:
-        """Refuse both, and neither."""
+        """Refuses both a table and counts, and neither."""
         if (self.table is None) == (self.counts is None):
-            raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+            raise SchemaError("name either a table, or a file of counts with --counts.")
 
     def group_counts(self, counts: Histogram) -> tuple[Histogram, str]:
-        """Counts with the hierarchy that was named, at the level that was, and the column that they are said of."""
+        """Groups counts by the requested hierarchy and level; also gives the name of the column."""
         files = {name: Path(file) for name, file in parse_assignments(self.hierarchy, HIERARCHY_FORM)}
         levels = dict(parse_assignments(self.publish_at, PUBLISH_AT_FORM))
         columns = dict.fromkeys((*files, *levels))
@@ -179,35 +185,38 @@ class PlanTableOptions(TableOptions):
 
 @dataclass(frozen=True)
 class TargetOptions(OptionGroup):
-    """How exact counts must be: the inverse of what a plan tells."""
+    """The required accuracy of counts, from which the plan finds a posterior."""
 
     PANEL: ClassVar = PROMISE_PANEL
 
     error: Annotated[
         str | None,
         typer.Option(
-            "--error", metavar="R", help="Also tell which posterior gives this error: 1/20.", show_default=DEFAULT_ERROR
+            "--error",
+            metavar="R",
+            help="Also show the posterior that gives this standard error: 1/20.",
+            show_default=DEFAULT_ERROR,
         ),
     ] = None
     at: Annotated[
         int | None,
         typer.Option(
-            "--at", metavar="N", help="The count that shall have that error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
+            "--at", metavar="N", help="The count that must have this error.", min=1, show_default=f"{DEFAULT_COUNT:,}"
         ),
     ] = None
 
 
-# ----------------------------------------------------------------------------------------------------- what to promise
+# ----------------------------------------------------------------------------------------------------- guarantee
 
 
 @dataclass(frozen=True)
 class PromiseOptions(OptionGroup):
-    """What is asked for, and how it shall be met: the options of all requests and of all mechanisms."""
+    """The requirement and the way to meet it: the options of all requirements and all mechanisms."""
 
     PANEL: ClassVar = PROMISE_PANEL
 
     given: OptionValues
-    """What was given for each option, by its parameter; None where nothing was."""
+    """The value of each option by its parameter; None where the option is missing."""
 
     @classmethod
     def list_parameters(cls) -> Iterator[Parameter]:
@@ -219,12 +228,12 @@ class PromiseOptions(OptionGroup):
         names, guarantee_names = ", ".join((AUTO, *REGISTRY)), " or ".join(SELECTABLE_GUARANTEES)
         mechanism_option = typer.Option(
             "--mechanism",
-            help=f"How to protect: {names}.",
+            help=f"The method: {names}.",
             rich_help_panel=PROMISE_PANEL,
             autocompletion=lambda: [AUTO, *REGISTRY],
         )
         yield make_command_parameter("mechanism", str, mechanism_option, AUTO)
-        help_text = f"Which prior knowledge is covered: {guarantee_names}."
+        help_text = f"The prior knowledge that the guarantee covers: {guarantee_names}."
         guarantee_option = typer.Option(
             "--guarantee",
             help=help_text,
@@ -242,7 +251,7 @@ class PromiseOptions(OptionGroup):
 
     @classmethod
     def of(cls, arguments: OptionValues) -> Self:
-        """The group, from what each of its parameters was given."""
+        """Makes the group from the values of its parameters."""
         return cls(arguments)
 
     @property
@@ -252,23 +261,23 @@ class PromiseOptions(OptionGroup):
 
     @property
     def guarantee(self) -> str | None:
-        """The prior knowledge that must be covered, if that was said."""
+        """The prior knowledge that must be covered, or None."""
         guarantee_name: str | None = self.given["guarantee"]
         return guarantee_name
 
     @cached_property
     def spec(self) -> PrivacySpec:
-        """The request that was made."""
+        """The requirement, made from the options."""
         return make_requirement(self.given)
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """The options that were given, by the name of the mechanism that takes them."""
+        """The options that the user set, by the name of their mechanism."""
         return make_options(self.given, self.spec)
 
 
 def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:
-    """An option that is None where it is not given, so that what it is for can tell."""
+    """An option whose value is None when missing, so that defaults can depend on the mechanism."""
     option_info = typer.Option(
         format_flag(flag.name),
         metavar=flag.metavar,
@@ -282,7 +291,7 @@ def _make_flag_parameter(flag: Flag, panel: str) -> Parameter:
 
 @dataclass(frozen=True)
 class StopOptions(OptionGroup):
-    """What must not go out."""
+    """The conditions that stop a publication."""
 
     PANEL: ClassVar = PROMISE_PANEL
 
@@ -291,13 +300,14 @@ class StopOptions(OptionGroup):
         typer.Option(
             "--breach-limit",
             metavar="R",
-            help=f"{Guarantee.MARGINAL_PRIOR}: the share of records a public column may breach.",
+            help=f"{Guarantee.MARGINAL_PRIOR}: largest share of records that a public column may breach.",
         ),
     ] = str(BREACH_LIMIT)
     accept_marginal_prior: Annotated[
         bool,
         typer.Option(
-            "--accept-marginal-prior", help=f"{Guarantee.MARGINAL_PRIOR}: go on whatever public columns breach."
+            "--accept-marginal-prior",
+            help=f"{Guarantee.MARGINAL_PRIOR}: publish although public columns breach the bound.",
         ),
     ] = False
     accept_disclosing: Annotated[
@@ -305,12 +315,14 @@ class StopOptions(OptionGroup):
         typer.Option(
             "--accept-disclosing",
             metavar="COL",
-            help="Go on though a public column tells the protected one. Repeatable.",
+            help="Publish although this public column discloses the protected one. Repeatable.",
         ),
     ] = field(default_factory=list)
     accept_exposure: Annotated[
         bool,
-        typer.Option("--accept-exposure", help="Buckets, decoys: go on whatever public columns add to the release."),
+        typer.Option(
+            "--accept-exposure", help="Buckets, decoys: publish although public columns raise attack success."
+        ),
     ] = False
 
 
@@ -319,23 +331,23 @@ class StopOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class NoticeOptions(OptionGroup):
-    """Which notices are more than advice."""
+    """The notices that stop the command."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
     fail_on: Annotated[
         str | None,
-        typer.Option("--fail-on", metavar="CODE,...", help="Stop with exit code 1 where such a notice comes up."),
+        typer.Option("--fail-on", metavar="CODE,...", help="Stop with exit code 1 on these notices."),
     ] = None
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The codes of the notices that stop everything."""
+        """The codes of the notices that stop the command."""
         return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
 
 
 class ReleaseFormat(StrEnum):
-    """In what the tables of a release are written."""
+    """The file format of a release's tables."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -343,51 +355,53 @@ class ReleaseFormat(StrEnum):
 
 @dataclass(frozen=True)
 class ReleaseOptions(OptionGroup):
-    """Where a release goes, and with which key it is drawn."""
+    """The target of a release, and its key."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
     target: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, a .zip, or s3://...")
+        Path, typer.Option("--out", metavar="DIR", help="The release: a new directory, a .zip, or s3://...")
     ]
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
-    format: Annotated[
-        ReleaseFormat, typer.Option("--format", help="csv: write each table as CSV too, beside its Parquet file.")
-    ] = ReleaseFormat.PARQUET
+    format: Annotated[ReleaseFormat, typer.Option("--format", help="csv: also write each table as CSV.")] = (
+        ReleaseFormat.PARQUET
+    )
     describe: Annotated[
         Path | None,
-        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and words for columns."),
+        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and descriptions of columns."),
     ] = None
     plan_file: Annotated[
         Path | None,
         typer.Option(
-            "--plan-file", metavar="FILE", help="Keep the key in this private file; repeat the release if it exists."
+            "--plan-file",
+            metavar="FILE",
+            help="Save the key in this private file; an existing file repeats its release.",
         ),
     ] = None
     unsafe_test_key: Annotated[
         str | None,
         typer.Option(
-            "--unsafe-test-key", metavar="HEX", help="For tests: a known key. The release is unfit to publish."
+            "--unsafe-test-key", metavar="HEX", help="For tests only: a known key. Such a release protects no one."
         ),
     ] = None
 
 
 @dataclass(frozen=True)
 class PrintOptions(OptionGroup):
-    """How the outcome is told."""
+    """The form of the output."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the result and errors alone: no progress, notices or advice.")
+        bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, notices or advice.")
     ] = False
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Say on standard error where settings come from, and what took how long."),
+        typer.Option("--verbose", "-v", help="Print the source of each setting, and running times, to standard error."),
     ] = False
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody wants to see how far it is."""
+        """Whether progress is hidden."""
         return self.quiet or self.as_json

@@ -1,4 +1,4 @@
-"""Pages: the commands `certificate` and `page`, and where the page of a plan goes."""
+"""The commands `certificate` and `page`, and the page of a plan."""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ from sfumato.cli.options import OUTPUT_PANEL, PrintOptions, ReleasePath
 from sfumato.cli.output import err, out, print_json
 from sfumato.errors import SfumatoError, SpecError, TargetError
 
-if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
+if TYPE_CHECKING:  # only annotations need these
     from sfumato import PublicationPlan, Release, Request
     from sfumato._engines.engine import Engine, Progress
     from sfumato._planning.bound_for_error import ErrorTarget
     from sfumato._request.belief_bounds import PrivacySpec
 
 MAX_MEGABYTES = 10.0
-DEFAULT_DECIDER = "the holder of the table"
+DEFAULT_DECIDER = "the data steward"
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing page.")]
-Decider = Annotated[str, typer.Option("--decider", metavar="NAME", help="Who decides whether this is enough.")]
+Decider = Annotated[
+    str, typer.Option("--decider", metavar="NAME", help="The person who decides, as printed on the page.")
+]
 
 
 @dataclass(frozen=True)
 class PlanPageOptions(OptionGroup):
-    """Where the page of a plan goes, and who decides about it."""
+    """The page of a plan, and the person who decides about it."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="FILE.html", help="Also write a page with figures; takes as long as compare. Private."
+            "--report", metavar="FILE.html", help="Also write an HTML page with figures (as slow as compare). Private."
         ),
     ] = None
     force: Force = False
     decider: Decider = DEFAULT_DECIDER
 
     def check(self) -> None:
-        """Refuse a place for the page before anything takes long."""
+        """Refuses an unusable file for the page before the long computation."""
         from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
         if self.report is not None:
             check_place(self.report, force=self.force)
         elif self.decider != DEFAULT_DECIDER:
-            raise TargetError("--decider is for the page of a plan; name its file with --report.")
+            raise TargetError("--decider is printed on the page of a plan; name the page with --report.")
 
     def save(
         self,
@@ -62,7 +64,7 @@ class PlanPageOptions(OptionGroup):
         comparison_input: tuple[Request, Callable[[Progress], Engine]] | None,
         print_options: PrintOptions,
     ) -> None:
-        """Write the page of a plan, if one is wanted: with all mechanisms, where there is a table to try them on."""
+        """Writes the page of a plan, if requested: with all mechanisms, where a table is available to try them."""
         from sfumato._report import make_plan_page, save  # noqa: PLC0415 - takes long to load
 
         if self.report is None:
@@ -70,7 +72,7 @@ class PlanPageOptions(OptionGroup):
         comparison = None
         if comparison_input is not None:
             request, make_engine = comparison_input
-            # If it has no one posterior.
+            # Without a single posterior.
             with (
                 render.open_progress_engine(err, print_options, make_engine) as engine,
                 suppress(SpecError),
@@ -78,23 +80,21 @@ class PlanPageOptions(OptionGroup):
                 comparison = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
         save(make_plan_page(outlook, *request_parts, self.decider, comparison), self.report, force=self.force)
         if not print_options.is_silent:
-            message = f"written to {render.escape_for_terminal(str(self.report))}, for you alone"
+            message = f"written to {render.escape_for_terminal(str(self.report))} (private)"
             out.print(message, soft_wrap=True, highlight=False)
 
 
 def certificate(
     release: ReleasePath,
-    target: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the page goes: a new file.")
-    ] = None,
+    target: Annotated[Path | None, typer.Option("--out", metavar="FILE.html", help="The page, a new file.")] = None,
     force: Force = False,
     decider: Decider = DEFAULT_DECIDER,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Write one page about a release that may go with it: its promise, design, error and limits. It verifies first."""
+    """Write one page about a verified release, to publish with it: guarantee, design, error and limits."""
     if target is None and not print_options.as_json:
-        raise TargetError("name the file of the page with --out, such as --out certificate.html, or ask for --json.")
+        raise TargetError("name a file for the page (--out certificate.html) or ask for --json.")
     document = sfumato.certificate(release, target, decider=decider, force=force)
     if print_options.as_json:
         print_json(({} if target is None else {"path": str(target)}) | document.to_json())
@@ -108,34 +108,34 @@ def certificate(
 
 @dataclass(frozen=True)
 class QuestionPageOptions(OptionGroup):
-    """Whether a page that answers questions is written beside a release."""
+    """The page that answers questions, beside a release."""
 
     PANEL: ClassVar = OUTPUT_PANEL
 
     page: Annotated[
         Path | None,
         typer.Option(
-            "--page", metavar="FILE.html", help="Also write a page that answers questions, beside the release."
+            "--page", metavar="FILE.html", help="Also write an HTML page that answers questions, beside the release."
         ),
     ] = None
 
     def check(self, release: Path, *, force: bool) -> None:
-        """Refuse a place for the page before anything takes long."""
+        """Refuses an unusable file for the page before the long computation."""
         from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
         if self.page is not None:
             if release.resolve() in self.page.resolve().parents:
-                raise TargetError(f"the page {str(self.page)!r} would lie in the release; keep it beside it.")
+                raise TargetError(f"the page {str(self.page)!r} would be inside the release; write it elsewhere.")
             check_place(self.page, force=force)
 
     def save(self, release: Release, print_options: PrintOptions, *, force: bool) -> Json:
-        """Write the page of a release that is out, if one is wanted; what is told of it."""
+        """Writes the page of a published release, if requested, and reports it as JSON."""
         if self.page is None:
             return {}
         try:
             return {"page": save_page(release, self.page, print_options, force=force)}
         except SfumatoError as error:
-            raise TargetError(f"the release is written to {str(release.path)!r}, but not its page: {error}") from error
+            raise TargetError(f"the release was written to {str(release.path)!r}, but not its page: {error}") from error
 
 
 def save_page(  # noqa: PLR0913 - everything but the release and the place has a default
@@ -147,13 +147,13 @@ def save_page(  # noqa: PLR0913 - everything but the release and the place has a
     max_megabytes: float = MAX_MEGABYTES,
     force: bool = False,
 ) -> Json:
-    """Make the page of a release and write it; what is told of it."""
+    """Writes the page of a release, and reports it as JSON."""
     with render.show_progress(err, print_options, "counting") as progress:
         ask_page = sfumato.page(release, target, title=title, megabytes=max_megabytes, force=force, progress=progress)
     content_kind = "counts" if ask_page.has_only_counts else "records"
     if not print_options.is_silent:
         message = (
-            f"written to {render.escape_for_terminal(str(target))}: {ask_page.size / 1e6:,.1f} MB, which hold the "
+            f"written to {render.escape_for_terminal(str(target))}: {ask_page.size / 1e6:,.1f} MB, with the "
             f"{content_kind} of the release"
         )
         out.print(message, soft_wrap=True, highlight=False)
@@ -167,25 +167,25 @@ def save_page(  # noqa: PLR0913 - everything but the release and the place has a
 
 def page(  # noqa: PLR0913 - the arguments of a command are its options
     release: ReleasePath,
-    target: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes: a new file.")],
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What stands above the page.")] = None,
+    target: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page, a new file.")],
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="The title of the page.")] = None,
     largest: Annotated[
         float,
         typer.Option(
-            "--megabytes", min=0.1, max=500, help="How large it may be; a larger release is put in as counts of pairs."
+            "--megabytes", min=0.1, max=500, help="Largest size; a larger release is stored as counts of pairs."
         ),
     ] = MAX_MEGABYTES,
     force: Force = False,
     *,
     print_options: PrintOptions,
 ) -> None:
-    """Write one page that answers questions to a release with error bars, in any browser, without a network."""
+    """Write one HTML page that answers questions about a release with error bars. It needs no network."""
     from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
     with render.show_fetching(err, release, quiet=print_options.is_silent):
         opened = sfumato.Release.open(release)
-        _ = opened.folder  # where the records of a store come to
+        _ = opened.folder  # records from a store are downloaded to here
     report = save_page(opened, target, print_options, title=title, max_megabytes=largest, force=force)
     if print_options.as_json:
         print_json(report)

@@ -1,4 +1,4 @@
-"""The questions to a release: their options, and how they are answered."""
+"""The command `query`: its options, its answers in the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from sfumato import Answer, Release
 
 
-# How answers look in a terminal: one cell for each number, however wide the terminal is; and as JSON.
+# Answers in the terminal, with one cell for each number at any width; and as JSON.
 
 LEAST_GROUP = 24
-"""So wide a column of groups may be before it is folded to make room for numbers."""
+"""The width above which a column of groups may be folded to make room for numbers."""
 EDGES = 3
-"""What a column takes beside its text."""
+"""The width that a column needs beside its text."""
 
 
 def show_answer(console: Console, answer: Answer, level: float, *, quiet: bool = False) -> None:
-    """The answer, what to beware of in it, and what its cells mean."""
+    """Shows the answer, its warnings, and the meaning of its cells."""
     sheet = AnswerTable.of(answer, level)
     console.print(_build_table(sheet, console.width))
     for note in sheet.footnotes:
@@ -54,7 +54,7 @@ def show_answer(console: Console, answer: Answer, level: float, *, quiet: bool =
 
 
 def _build_table(sheet: AnswerTable, width: int) -> Table:
-    """Cells of one line, if there is room; else of two; and else a line for each number."""
+    """A table with cells of one line if they fit, else of two lines, else with a line for each number."""
     for separator in (" ", "\n"):
         texts = _format_cells(sheet.columns, separator)
         if _measure_table_width(sheet, texts) <= width:
@@ -77,7 +77,7 @@ def _build_table(sheet: AnswerTable, width: int) -> Table:
 
 
 def _measure_table_width(sheet: AnswerTable, texts: list[list[Text]]) -> int:
-    """How wide a table of such texts is, with groups folded."""
+    """The width of a table with these texts, with groups folded."""
     width = 1
     for sheet_column, column in zip(sheet.columns, texts, strict=True):
         widest = max(
@@ -88,7 +88,7 @@ def _measure_table_width(sheet: AnswerTable, texts: list[list[Text]]) -> int:
 
 
 def _format_cells(columns: Sequence[AnswerColumn], separator: str) -> list[list[Text]]:
-    """The cells of columns; numbers that stand under each other are lined up."""
+    """The cells of columns, with numbers aligned."""
     cell_texts = []
     for column in columns:
         marked_cells = zip(align_cells(column.cells), column.marks, strict=True)
@@ -99,7 +99,7 @@ def _format_cells(columns: Sequence[AnswerColumn], separator: str) -> list[list[
 
 
 def _build_long_table(sheet: AnswerTable) -> Table:
-    """A line for each number, with its name, and a block for each row."""
+    """A table with a line for each number, with its name, and a block for each row."""
     groups = [column for column in sheet.columns if not column.cells and column.heading not in sheet.adjusted_columns]
     numbers = [column for column in sheet.columns if column not in groups]
     table = Table()
@@ -121,7 +121,7 @@ def _build_long_table(sheet: AnswerTable) -> Table:
 
 
 def answer_json(answer: Answer, level: float) -> Json:
-    """An answer for machines."""
+    """An answer as JSON."""
     columns, rows = answer.to_table(level)
     return {
         "columns": columns,
@@ -140,7 +140,7 @@ def answer_json(answer: Answer, level: float) -> Json:
 
 @dataclass(frozen=True)
 class QueryOptions(OptionGroup):
-    """What is asked, and how it is answered."""
+    """The question, and the options for its answer."""
 
     sql: Annotated[
         str | None, typer.Argument(metavar="[SQL]", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")
@@ -148,31 +148,33 @@ class QueryOptions(OptionGroup):
     batch: Annotated[
         Path | None,
         typer.Option(
-            "--batch", metavar="FILE", help="Many questions: .csv with a column sql, or .jsonl with a key sql."
+            "--batch", metavar="FILE", help="A file of questions: .csv with a column sql, or .jsonl with a key sql."
         ),
     ] = None
     attach: Annotated[
         list[str],
-        typer.Option("--attach", metavar="NAME=FILE", help="A CSV or Parquet file to join with. Repeatable."),
+        typer.Option("--attach", metavar="NAME=FILE", help="A CSV or Parquet file to join. Repeatable."),
     ] = field(default_factory=list)
-    level: Annotated[float, typer.Option("--level", help="The level of the intervals.")] = DEFAULT_LEVEL
+    level: Annotated[float, typer.Option("--level", help="The confidence level of the intervals.")] = DEFAULT_LEVEL
     method: Annotated[
         str | None,
-        typer.Option("--method", help="The estimator: one of those that info lists, the first by default."),
+        typer.Option("--method", help="The estimator; `sfumato info` lists them. Default: the first."),
     ] = None
     simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")
+        bool, typer.Option("--simultaneous", help="Widen the intervals so that all hold at once.")
     ] = False
     consistent: Annotated[
-        bool, typer.Option("--consistent", help="Also give counts that are not negative and add up.")
+        bool, typer.Option("--consistent", help="Also print counts that are not negative and add up.")
     ] = False
     totals: Annotated[
         list[Path],
-        typer.Option("--totals", metavar="FILE", help="A CSV of known totals that counts shall add up to. Repeatable."),
+        typer.Option(
+            "--totals", metavar="FILE", help="A CSV of known totals; the adjusted counts add up to them. Repeatable."
+        ),
     ] = field(default_factory=list)
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
-    ] = DEFAULT_SECONDS
+    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Time limit for one question.")] = (
+        DEFAULT_SECONDS
+    )
 
 
 def answer_questions(
@@ -184,11 +186,9 @@ def answer_questions(
     from sfumato._query.query_process import QueryJob, ask_in_child  # noqa: PLC0415 - takes long to load
 
     if (query_options.sql is None) == (query_options.batch is None):
-        raise QueryError(
-            "ask one question in SQL, or many with --batch FILE, one of the two; see sfumato query --help."
-        )
+        raise QueryError("ask either one question in SQL, or many with --batch FILE; see sfumato query --help.")
     if query_options.batch is not None and (query_options.consistent or query_options.totals):
-        raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
+        raise QueryError("--consistent and --totals apply to one question; ask it without --batch.")
     tables, opened = parse_attachments(query_options.attach), sfumato.Release.open(release)
     check(opened)
     questions = [str(query_options.sql)] if query_options.batch is None else read_batch(query_options.batch)
@@ -219,7 +219,7 @@ def answer_questions(
 
 
 def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, print_options: PrintOptions) -> None:
-    """Print all answers; what could not be answered makes the command fail, after the rest."""
+    """Prints all answers; if some questions have none, the command fails after the last."""
     failed_numbers = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
     if print_options.as_json:
         results = [

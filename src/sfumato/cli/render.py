@@ -1,4 +1,4 @@
-"""How what commands find looks in a terminal; `--json` bypasses all of it."""
+"""Terminal output of the commands' results; `--json` bypasses all of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sfumato.cli.flags import name_flags
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import list_broken_plugins
 
-if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
+if TYPE_CHECKING:  # only annotations need these
     from pathlib import Path
 
     from sfumato import Attack, ChosenMechanism, Notice, Publication, PublicationPlan, Release, Verification
@@ -44,23 +44,23 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
 
 MOST_CELLS = 12
 LEAST_SHOWN = 0.0005
-"""Below this, a share would be written as 0.0%."""
+"""Smaller shares would be written as 0.0%."""
 MOST_COLUMNS = 40
 COMPARING = "comparing"
 UNITS = {COMPARING: "mechanisms"}
-"""What is counted while a stage goes on, where it is not rows."""
+"""The unit of a stage's progress, where it is not rows."""
 
 
 class GuardedConsole(Console):
-    """A console on which no text can steer the terminal, whoever forgot to think of it."""
+    """A console that escapes control characters in every text."""
 
     def render_str(self, text: str, **styles: Any) -> Text:
-        """Every text passes here, in a table or alone."""
+        """Escapes every text, in a table or alone."""
         return super().render_str(escape_lines(text), **styles)
 
 
 def escape_for_terminal(text: str) -> str:
-    """A text from a table or a release as one that may be printed: nothing in it steers, breaks a line or is markup."""
+    """Escapes a text from a table or release: no control characters, line breaks or markup."""
     return escape(escape_unprintable(text))
 
 
@@ -68,7 +68,7 @@ def escape_for_terminal(text: str) -> str:
 def open_progress_engine(
     console: Console, print_options: PrintOptions, make_engine: Callable[[Progress], Engine] | None = None
 ) -> Iterator[Engine]:
-    """An engine whose progress is shown while the terminal is interactive; on demand, also when each stage ended."""
+    """An engine with progress bars in an interactive terminal; under --verbose, it also prints stage times."""
     start_time, end_times = time.monotonic(), dict[str, float]()
 
     with _show_bars(console, is_visible=console.is_terminal and not print_options.is_silent) as show:
@@ -79,13 +79,13 @@ def open_progress_engine(
 
         yield sfumato.LocalEngine(progress=progress) if make_engine is None else make_engine(progress)
     if print_options.verbose and end_times:
-        stage_times = ", ".join(f"{stage} until {seconds:.1f} s" for stage, seconds in end_times.items())
+        stage_times = ", ".join(f"{stage} done at {seconds:.1f} s" for stage, seconds in end_times.items())
         console.print(f"time: {stage_times}", highlight=False)
 
 
 @contextmanager
 def _show_bars(console: Console, *, is_visible: bool) -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar for each stage."""
+    """Shows a progress bar for each stage."""
     if not is_visible:
         yield lambda stage, done, total: None
         return
@@ -108,7 +108,7 @@ def _show_bars(console: Console, *, is_visible: bool) -> Iterator[Callable[[str,
 
 
 class StepProgress(Protocol):
-    """Says how many steps are done, and of what, if that changes."""
+    """Reports how many steps are done, and the current activity if it changes."""
 
     def __call__(self, done: int, total: int, what: str = ...) -> None:  # noqa: D102
         ...
@@ -116,7 +116,7 @@ class StepProgress(Protocol):
 
 @contextmanager
 def show_progress(console: Console, print_options: PrintOptions, activity: str = "asking") -> Iterator[StepProgress]:
-    """Shows how many questions are answered, or steps done, while the terminal is interactive."""
+    """Shows progress through questions or steps in an interactive terminal."""
     if print_options.is_silent or not console.is_terminal:
         yield lambda done, total, what=activity: None
         return
@@ -128,7 +128,7 @@ def show_progress(console: Console, print_options: PrintOptions, activity: str =
 
 @contextmanager
 def show_fetching(console: Console, release: Path, *, quiet: bool) -> Iterator[None]:
-    """Says that a release comes from a store, while the terminal is interactive."""
+    """Shows in an interactive terminal that a release is being fetched from a store."""
     address = Address.of(release, ReleaseFormatError)
     if quiet or not console.is_terminal or address is None:
         yield
@@ -138,14 +138,14 @@ def show_fetching(console: Console, release: Path, *, quiet: bool) -> Iterator[N
 
 
 def show_looking(console: Console, *, quiet: bool) -> AbstractContextManager[object]:
-    """Says that a table is looked at, while the terminal is interactive."""
+    """Shows in an interactive terminal that a table is being read."""
     if quiet or not console.is_terminal:
         return nullcontext()
-    return console.status("looking at the table")
+    return console.status("reading the table")
 
 
 def show_notice(console: Console, notice: Notice | str) -> None:
-    """Something the holder should know, on one line."""
+    """Prints a notice for the data steward on one line."""
     console.print(
         f"[yellow]notice:[/yellow] {escape_for_terminal(name_flags(str(notice)))}",
         soft_wrap=not console.is_terminal,
@@ -154,13 +154,13 @@ def show_notice(console: Console, notice: Notice | str) -> None:
 
 
 def show_notices(console: Console, notices: Sequence[Notice]) -> None:
-    """Print notices, a line each."""
+    """Prints notices, one a line."""
     for notice in notices:
         show_notice(console, notice)
 
 
 def show_broken_plugins(console: Console) -> None:
-    """The plug-ins that were left out; every other mechanism works."""
+    """Reports plug-ins that failed to load; all other mechanisms work."""
     for plugin in list_broken_plugins():
         show_notice(console, plugin.sentence)
 
@@ -168,7 +168,7 @@ def show_broken_plugins(console: Console) -> None:
 def show_plan(
     console: Console, chosen: ChosenMechanism, target: ErrorTarget | None = None, at: int | None = None
 ) -> None:
-    """What would be published, at which error, also of counts of a size that was asked about."""
+    """Shows the plan: mechanism, predicted errors (also for counts of a requested size) and values."""
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
     explanation = chosen.mechanism.explanation
@@ -208,7 +208,7 @@ def show_plan(
 
 
 def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
-    """What would be published, at which error, and what its holder should know; for machines."""
+    """The plan with its errors and notices, as JSON."""
     levels = {"publish_at": [item.to_json() for item in outlook.gains]} if outlook.gains else {}
     return {
         **outlook.choice.to_json(),
@@ -221,17 +221,17 @@ def plan_json(outlook: PublicationPlan, target: ErrorTarget | None) -> Json:
 
 
 def show_gains(console: Console, column: str, gains: Sequence[GroupingGain]) -> None:
-    """What publishing at each level of a hierarchy would gain."""
+    """Shows the gain of publishing at each level of a hierarchy."""
     if gains:
-        console.print("if groups were published in the place of values:", highlight=False)
+        console.print("if you published groups instead of values:", highlight=False)
     for gain in gains:
         show_text(console, gain.describe(column))
 
 
 def _show_questions(console: Console, plans: Sequence[ChosenMechanism], sizes: Sequence[float]) -> None:
-    """How far off answers are under the plans that meet a request, the chosen one first; and where that is not told."""
-    console.print("how far off answers typically are (standard error, in % of the true number):")
-    table = Table("how many have")
+    """Shows predicted errors of all plans that meet the requirement, the chosen one first, with reasons for gaps."""
+    console.print("Typical error of an answer (standard error, in % of the true number):")
+    table = Table("number of people with")
     for plan in plans:
         table.add_column(f"{plan.mechanism.name}\n{plan.mechanism.guarantee}", justify="right")
     reasons: dict[str, None] = {}
@@ -260,18 +260,18 @@ def _show_questions(console: Console, plans: Sequence[ChosenMechanism], sizes: S
         show_text(
             console,
             f"any value ({curve_predictions[0].count:,}): a condition that finds {curve_predictions[0].count:,} "
-            "people with the value; the mean over all values that so many people have. The mean over these people "
+            "people with the value, averaged over all values that at least as many people have. Weighted by people "
             f"instead: {errors_by_size}.",
         )
     for reason in reasons:
-        console.print(f"not told: {escape_for_terminal(name_flags(reason))}.", highlight=False)
+        console.print(f"no prediction: {escape_for_terminal(name_flags(reason))}.", highlight=False)
 
 
 def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Uniqueness | None) -> None:
-    """What knowing public columns tells, without the release and with it; and how many records are alone with them."""
+    """Shows attack success by known public columns, without and with the release, and the share of unique records."""
     if uniqueness is None or not exposures:
         return
-    console.print("\n[bold]what public columns tell[/bold] (private, not published)")
+    console.print("\n[bold]What an attacker infers from public columns[/bold] (private, not published)")
     show_text(console, uniqueness.sentence)
     for about in dict.fromkeys(attack.protected_column for attack in exposures):
         column_attacks = [attack for attack in exposures if attack.protected_column == about]
@@ -279,8 +279,7 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
         console.print(_build_exposure_table(best_attacks))
         if len(column_attacks) > len(best_attacks):
             console.print(
-                f"{len(column_attacks) - len(best_attacks):,} further columns, each of which tells no more (--json "
-                "has all)"
+                f"{len(column_attacks) - len(best_attacks):,} further columns disclose no more (--json lists all)"
             )
     from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION  # noqa: PLC0415 - takes long to load
 
@@ -288,7 +287,7 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
 
 
 def _select_best_attackers(exposures: Sequence[Attack]) -> list[Attack]:
-    """Those who guess best from one column, in the order of the table, and who knows all; wide tables have many."""
+    """Selects the single columns that disclose most, in table order, and the attacker who knows all columns."""
     single_column = [attack for attack in exposures if len(attack.known_columns) == 1]
     best = sorted(
         single_column, key=lambda attack: (attack.with_release or attack.without_release).success, reverse=True
@@ -301,9 +300,9 @@ def _build_exposure_table(exposures: Sequence[Attack]) -> Table:
     table = Table(
         "knows",
         f"guesses {about} right",
-        "belief in the true value, mean",
+        "mean confidence in the truth",
         "highest",
-        "clearly beyond the request",
+        "clearly above the bound",
         highlight=False,
     )
     for attack in exposures:
@@ -322,17 +321,17 @@ def _build_exposure_table(exposures: Sequence[Attack]) -> Table:
 
 
 def _format_percentage(share: float) -> str:
-    """A share in per cent with one digit; what is there is never told as nothing."""
+    """A share in percent with one digit; a positive share is never shown as zero."""
     return "<0.1" if 0 < share < LEAST_SHOWN else f"{100 * share:.1f}"
 
 
 def show_text(console: Console, text: str) -> None:
-    """A paragraph, indented, that names options of the command line."""
+    """Prints an indented paragraph; arguments appear as command-line options."""
     console.print(Padding(escape_for_terminal(name_flags(text)), (0, 2)), highlight=False)
 
 
 def show_verification(console: Console, verification: Verification, *, quiet: bool = False) -> None:
-    """One line for each check; or for those alone that failed."""
+    """Prints one line for each check, or for each failed check only."""
     for check in verification.checks:
         if quiet and check.has_passed:
             continue
@@ -345,13 +344,13 @@ def show_verification(console: Console, verification: Verification, *, quiet: bo
 
 
 def verification_json(verification: Verification) -> Json:
-    """The checks for machines."""
+    """The checks as JSON."""
     checks = [{"name": check.name, "passed": check.has_passed, "detail": check.detail} for check in verification.checks]
     return {"passed": verification.has_passed, "checks": checks}
 
 
 def show_draft(console: Console, path: str, decisions: Sequence[str]) -> None:
-    """What is left to do with a request file."""
+    """Lists the decisions left in a new request file."""
     console.print(
         f"written to {escape_for_terminal(path)}; open it in an editor, check it, and decide:",
         soft_wrap=True,
@@ -363,7 +362,7 @@ def show_draft(console: Console, path: str, decisions: Sequence[str]) -> None:
 
 
 def guess_json(guess: TableGuess) -> Json:
-    """What was guessed of a table, for machines."""
+    """The proposed uses of columns, as JSON."""
     columns = [
         {"name": column.name, "role": column.role.value, "remarks": list(column.remarks), "bins": list(column.edges)}
         for column in guess.columns
@@ -372,7 +371,7 @@ def guess_json(guess: TableGuess) -> Json:
 
 
 def publication_json(publication: Publication) -> Json:
-    """What was published, for machines, with what is for its holder alone."""
+    """A publication as JSON, with private parts for the data steward."""
     notices = [item.to_json() for item in publication.notices]
     exposures = [item.to_json() for item in publication.exposures]
     risks = {"exposures": exposures, "uniqueness": publication.uniqueness.to_json()}
@@ -380,7 +379,7 @@ def publication_json(publication: Publication) -> Json:
 
 
 def show_info(console: Console, release: Release) -> None:
-    """What a release is and promises."""
+    """Shows a release: its columns, values and guarantee."""
     manifest = release.manifest
     show_about(console, manifest.description)
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
@@ -416,7 +415,7 @@ def show_info(console: Console, release: Release) -> None:
 
 
 def show_about(console: Console, about: Description) -> None:
-    """What the publisher says in words."""
+    """Prints the publisher's description."""
     if about.title:
         console.print(f"[bold]{escape_for_terminal(about.title)}[/bold]", highlight=False)
     for line in filter(None, (about.description, *about.list_lines())):
@@ -424,7 +423,7 @@ def show_about(console: Console, about: Description) -> None:
 
 
 def show_practice(console: Console, path: str, rows: int) -> None:
-    """What to do with a table to practise on."""
+    """Prints the next step for a practice table."""
     where = shlex.quote(path)
     console.print(
         f"{rows:,} invented hospital stays were written to {escape_for_terminal(path)}.",
@@ -435,28 +434,28 @@ def show_practice(console: Console, path: str, rows: int) -> None:
 
 
 def show_demonstration(console: Console, demonstration: Demonstration, is_kept: bool) -> None:
-    """The demonstration as a story."""
+    """Prints the demonstration step by step."""
     release = demonstration.publication.release
     console.print(f"An invented hospital table of {release.rows:,} patients was published.")
     console.print("Its column [bold]diagnosis[/bold] is protected:\n")
     show_text(console, release.promise)
     console.print("\nThe release was verified against the original:")
     show_verification(console, demonstration.verification)
-    console.print("\nWhat an analyst gets from the release alone, beside the truth:")
-    table = Table("question", "truth", Column("estimate", no_wrap=True), Column("holds the truth", no_wrap=True))
+    console.print("\nWhat an analyst gets from the release, compared with the truth:")
+    table = Table("question", "truth", Column("estimate", no_wrap=True), Column("in the interval", no_wrap=True))
     cells = align_cells([line.estimate.to_cell() for line in demonstration.answers])
     for line, parts in zip(demonstration.answers, cells, strict=True):
-        coverage = "yes" if line.is_covered else "no, as 1 in 20"
+        coverage = "yes" if line.is_covered else "no (1 in 20)"
         table.add_row(line.question, f"{line.truth:,}", escape(" ".join(parts)), coverage)
     console.print(table)
-    console.print(f"[dim]± standard error, \\[{DEFAULT_LEVEL:.0%} interval][/dim]", highlight=False)
+    console.print(f"[dim]± standard error, \\[{DEFAULT_LEVEL:.0%} confidence interval][/dim]", highlight=False)
     if is_kept:
         where = escape_for_terminal(str(demonstration.table.parent))
         console.print(f"The table and the release are in {where}.", soft_wrap=True, highlight=False)
 
 
 def demonstration_json(demonstration: Demonstration) -> Json:
-    """The demonstration for machines."""
+    """The demonstration as JSON."""
     lines = []
     for line in demonstration.answers:
         low, high = line.estimate.interval(DEFAULT_LEVEL)

@@ -222,7 +222,7 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
     assert best is not None
     assert best.mechanism.guarantee is not Guarantee.ANY_PRIOR
     stopped = compare(request(guarantee="marginal-prior"), seed=SEED)
-    assert contender(stopped, "small-domain").stop_reason.startswith("whoever knows a person's ")
+    assert contender(stopped, "small-domain").stop_reason.startswith("an attacker who knows a person's ")
     assert stopped.recommended_contender is not None
     assert not stopped.recommended_contender.stop_reason
     names = [each.mechanism.name for each in stopped.contenders if each.stop_reason]
@@ -359,7 +359,7 @@ def test_aims_are_met_by_bisection_of_two_digits() -> None:
     assert len(tried) < 20
     refused = SameGain(0.05).find_trial(bound, attacked, attacked)
     assert refused.chosen_plan is None
-    assert refused.refusal == "no setting keeps the gain of this attacker within 5 points."
+    assert refused.refusal == "no setting keeps this attacker's gain within 5 points."
     assert SameError(Fraction(1, 1000), 100).find_trial(bound, attacked, attacked).chosen_plan is None
 
 
@@ -399,7 +399,7 @@ def test_laplace_answers_are_close_one_by_one_and_lose_by_their_number() -> None
     found = estimate_laplace_answers(bound, 1000, ("subset", 0.22))
     assert found.error == pytest.approx(math.sqrt(2) / math.log(6) / 1000)
     answers = math.ceil(0.22 / found.error)
-    assert f"from about {answers:,} answers on subset is closer" in found.description
+    assert f"from about {answers:,} answers on, subset is more accurate" in found.description
     assert estimate_laplace_answers(bound.share_among_rows(2), 1000, None).error == pytest.approx(2 * found.error)
 
 
@@ -423,7 +423,7 @@ def test_mistakes_are_said_in_one_sentence(how: dict[str, Any], said: str) -> No
 
 
 def test_what_has_no_one_posterior_is_refused() -> None:
-    with pytest.raises(SpecError, match="no one posterior"):
+    with pytest.raises(SpecError, match="at one posterior"):
         compare(request(Tolerance("3/2")), seed=SEED)
 
 

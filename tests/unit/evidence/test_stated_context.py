@@ -50,7 +50,7 @@ def test_nothing_is_stated_by_nobody() -> None:
         ("[decision]\nnmae = 'Ada'", "'nmae' is no key of \\[decision\\]; there are: purpose"),
         ("[columns]\nheight = 'needed'", "'height' is no column of \\[columns\\]; there are: age, sex"),
         ("decision = 'yes'", "write \\[decision\\] above its lines"),
-        ("[decision]\nname = ['Ada']", "a text, a number or a date"),
+        ("[decision]\nname = ['Ada']", "a string, a number or a date"),
         ("[decision]\nname = 'Ada", "is not TOML"),
         (f"[decision]\nname = {'9' * 9999}", "too long or too deep"),
         (f"[decision]\nname = '{'A' * 2001}'", "more than 2,000 characters"),

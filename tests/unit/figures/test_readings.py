@@ -48,22 +48,22 @@ from sfumato._risk.attackers.attack_result import Attack, BeliefSummary
 from sfumato.mechanisms.estimator import Moments
 
 READINGS = {
-    "1-error-by-count": "A count of 1,000 records is typically off by 14% with subset (standard error); from about "
-    "1,800 on by at most 10%.",
-    "2-attackers-ladder": "Somebody who knows all public columns guesses 20% right without the release and 24% with it "
-    "(uniform).",
-    "3-risk-utility": "Among settings with a gain of at most 10 points, subset with 1/3 has the smallest error (14%, "
-    "gain 10 points).",
-    "4-posterior-by-prior": "A belief of 1/13 can rise to 1/3; hypertension, believed with 30%, to 72% at most.",
-    "5-exposure-by-column": "Knowing Education alone puts 2.7% of the records beyond the bound; the release adds none.",
-    "6-uniqueness": "5% of the records are alone with their public columns after bins (15% before bins).",
-    "7-forest": "6 of 9 intervals exclude zero, at 95%; 1 answer not to be relied on.",
-    "8-against-truth": "95.0% of 5,000 intervals hold the truth; 95% are meant to.",
+    "1-error-by-count": "A count of 1,000 records is typically off by 14% with subset (standard error), "
+    "and by at most 10% for counts from about 1,800.",
+    "2-attackers-ladder": "An attacker who knows all public columns guesses 20% of people correctly "
+    "without the release and 24% with it (uniform).",
+    "3-risk-utility": "Of the settings shown, subset with 1/3 has the smallest error for a gain of at most "
+    "10 points (14%, gain 10 points).",
+    "4-posterior-by-prior": "Confidence of 1/13 can rise to 1/3; confidence in hypertension from 30% to at most 72%.",
+    "5-exposure-by-column": "Knowing Education alone puts 2.7% of records above the bound; the release adds none.",
+    "6-uniqueness": "5% of records are unique on the public columns after bins (15% before bins).",
+    "7-forest": "6 of 9 intervals exclude zero, at 95%; 1 unreliable answer.",
+    "8-against-truth": "95.0% of 5,000 intervals cover the truth (95% expected).",
     "9-cost-per-value": "HIV's bound costs most: loosening it to 1/4 saves 11% of the error.",
-    "10-bucket-composition": "9,812 buckets of 4 records, and 2 other sizes; no value takes more than its cap, "
-    "epilepsy comes nearest: 33% of the 88 buckets of 9, at most 33%.",
-    "11-corruption": "If 20% of the others are known, right guesses are: subset unchanged 31%, anatomy 48% and decoys "
-    "34%.",
+    "10-bucket-composition": "9,812 buckets of 4 records, and 2 other sizes; no value exceeds its cap, "
+    "epilepsy comes closest: 33% of the 88 buckets of 9, at most 33%.",
+    "11-corruption": "If 20% of the others are known, attack success is: subset unchanged 31%, anatomy 48% "
+    "and decoys 34%.",
 }
 
 
@@ -82,10 +82,10 @@ def test_truth_table_adds_up_to_its_reading() -> None:
 @pytest.mark.parametrize(
     ("errors", "end"),
     [
-        (((100, 0.05), (1000, 0.01)), "at every size shown by at most 10%."),
+        (((100, 0.05), (1000, 0.01)), "every size shown has at most 10%."),
         (((100, 0.5), (1000, 0.2)), "at no size shown by 10% or less."),
         (((100, 0.05), (1000, 0.2)), "at no size shown by 10% or less."),  # it rises again: nothing holds "from on"
-        (((100, 1.0), (10_000, 0.01)), "from about 1,000 on by at most 10%."),
+        (((100, 1.0), (10_000, 0.01)), "by at most 10% for counts from about 1,000."),
     ],
 )
 def test_error_is_within_the_target_from_where_it_stays_there(
@@ -96,20 +96,20 @@ def test_error_is_within_the_target_from_where_it_stays_there(
 
 def test_readings_say_no_more_than_is_known() -> None:
     told = {
-        "with it is not told": draw_attack_scenarios([AttackSuccess("sex", "a", 0.2, None)]),
+        "success with it is unknown": draw_attack_scenarios([AttackSuccess("sex", "a", 0.2, None)]),
         "the release adds none": draw_exposure_by_column([ColumnExposure("Education", 0.027, 0.027)]),
-        "with the release is not told": draw_exposure_by_column([ColumnExposure("Education", 0.027, None)]),
+        "with the release is unknown": draw_exposure_by_column([ColumnExposure("Education", 0.027, None)]),
         "About 5%": draw_uniqueness([ClassSizeCurve("after", ((1, 0.05),), is_exact=False)]),
-        "nothing is promised": draw_posterior_by_prior(
+        "nothing is guaranteed": draw_posterior_by_prior(
             BeliefBound(Fraction(1, 13), Fraction(1, 3), None, (("flu", 0.3),))
         ),
-        "promises less than was asked for": draw_risk_utility(
+        "weaker guarantee than requested": draw_risk_utility(
             [TradeOffCurve("a", (TradeOff("1/3", 0.1, 0.1, is_weaker=True),))], accepted_gain=0.2
         ),
         "No setting keeps the gain within 5 points": draw_risk_utility(
             [TradeOffCurve("a", (TradeOff("1/3", 0.1, 0.1),))], accepted_gain=0.05
         ),
-        "No bound costs anything": draw_cost_per_value([BoundCost("a", "1/3", 0.0)]),
+        "No bound has a cost": draw_cost_per_value([BoundCost("a", "1/3", 0.0)]),
         "No share of known others": draw_known_others(
             [KnownOthersCurve("a", ((0.1, 0.5),)), KnownOthersCurve("b", ((0.2, 0.5),))]
         ),
@@ -150,7 +150,7 @@ def test_ladder_and_exposures_are_those_of_attacks() -> None:
     ]
     exposure = draw_exposure_by_column([ColumnExposure.of(each) for each in attacks])
     assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 columns", 0.01, None)]
-    assert "age alone puts 1% of the records beyond the bound, and with the release 2%." in exposure.reading
+    assert "age alone puts 1% of records above the bound; with the release, 2%." in exposure.reading
 
 
 def test_uniqueness_is_that_of_the_table() -> None:

@@ -72,7 +72,7 @@ def chapters() -> dict[str, list[str]]:
 
 def test_chapter_that_determines_the_code_stops(tmp_path: Path) -> None:
     sentence = stopped(tmp_path, chapters())
-    assert sentence.startswith("guessing 'code' from 'chapter' is right for ")
+    assert sentence.startswith("guessing 'code' from 'chapter' is correct for ")
     assert "(`drop=['chapter']`)" in sentence
     assert "(`accept_disclosing=['chapter']`)" in sentence
 
@@ -159,7 +159,7 @@ def parity(rows: int = ROWS) -> dict[str, list[Any]]:
 
 def test_two_columns_that_tell_only_together_stop(tmp_path: Path) -> None:
     sentence = stopped(tmp_path, parity(), spec=BreachBound("1/2", "2/3"))
-    assert sentence.startswith("guessing 'code' from 'one' and 'other' is right for ")
+    assert sentence.startswith("guessing 'code' from 'one' and 'other' is correct for ")
     assert "(`drop=['one']`)" in sentence
     assert "(`accept_disclosing=['one']`)" in sentence
 
@@ -180,7 +180,7 @@ def test_many_weak_columns_that_tell_together_stop(tmp_path: Path) -> None:
         for number in range(9)
     }
     sentence = stopped(tmp_path, {**table, "code": held}, spec=BreachBound("1/2", "2/3"))
-    assert sentence.startswith("guessing 'code' from all public columns together (most by 'weak ")
+    assert sentence.startswith("guessing 'code' from all public columns together (mainly 'weak ")
     assert "`accept_disclosing=['weak " in sentence
 
 
@@ -223,7 +223,7 @@ def families(rows: int = 600) -> dict[str, list[Any]]:
 
 def test_kept_column_of_nearly_as_many_values_as_records_is_checked_too(tmp_path: Path) -> None:
     sentence = stopped(tmp_path, families(), Schema.of("code", keep=["family"]))
-    assert "guessing 'code' from 'family' is right for " in sentence
+    assert "guessing 'code' from 'family' is correct for " in sentence
 
 
 def test_column_of_too_many_values_to_be_numbered_is_checked_too(
@@ -231,7 +231,7 @@ def test_column_of_too_many_values_to_be_numbered_is_checked_too(
 ) -> None:
     monkeypatch.setattr(table_profile, "MOST_VALUES", 50)
     sentence = stopped(tmp_path, families(), Schema.of("code", keep=["family"]))
-    assert "guessing 'code' from 'family' is right for " in sentence
+    assert "guessing 'code' from 'family' is correct for " in sentence
 
 
 def test_column_in_which_everybody_is_alone_tells_nothing(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_holder_is_told_if_some_records_were_looked_at(tmp_path: Path, monkeypat
 
 def test_sampled_records_tell_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_sample, "MOST_RECORDS", 150)
-    assert stopped(tmp_path, chapters()).startswith("guessing 'code' from 'chapter' is right for ")
+    assert stopped(tmp_path, chapters()).startswith("guessing 'code' from 'chapter' is correct for ")
 
 
 def test_holder_is_told_nothing_of_samples_if_all_records_were_looked_at(tmp_path: Path) -> None:
@@ -286,9 +286,9 @@ WAYS: Mapping[str, Callable[[], dict[str, Any]]] = {
 def test_column_that_lifts_most_records_beyond_a_promise_for_the_release_alone_stops(tmp_path: Path, way: str) -> None:
     sentence = stopped(tmp_path, pairs(), **WAYS[way]())
     assert sentence.startswith(
-        "whoever knows a person's 'ward' and looks at the release would believe the true 'code' of "
+        "an attacker who knows a person's 'ward' and has the release believes the true 'code' of "
     )
-    assert sentence.endswith("or go on with `accept_exposure=True`.")
+    assert sentence.endswith("or accept it with `accept_exposure=True`.")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -179,7 +179,7 @@ def test_table_that_has_changed_is_refused_in_a_sentence(subset: Made, tmp_path:
 def test_files_that_were_changed_are_refused(tmp_path: Path) -> None:
     told = made("uniform", tmp_path)
     (told.release.path / "README.md").write_text("changed", encoding="utf-8")
-    with pytest.raises(ReleaseFormatError, match="does not pass the check of files"):
+    with pytest.raises(ReleaseFormatError, match="fails the check 'files'"):
         audit_release(told.release.path, told.request.table, report_date=DAY)
 
 
@@ -252,7 +252,7 @@ def test_true_values_shown_besides_are_in_the_report(
     release = released("uniform", tmp_path)
     found, text = reported(release, **({} if has_key else {"plan_file": None}))
     check_caught(found, text, "law", "draws")
-    assert "whoever knows how frequent the values" in text
+    assert "an attacker who knows the frequencies of" in text
 
 
 @pytest.mark.slow

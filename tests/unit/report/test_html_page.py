@@ -53,7 +53,7 @@ def test_pages_are_sound_and_small(written: Made) -> None:
         check_sound(text)
         assert len(text.encode()) < 400_000
         assert ("PRIVATE" in text) == (name != "certificate")
-        assert "Whether this is enough is for the holder of the table to decide." in text
+        assert "Whether this is enough is up to the data steward." in text
     caps = "caps" in written.planned.choice.to_json()
     assert ("What buckets of each size hold" in WRITERS["plan"](written)) == caps
 
@@ -113,7 +113,7 @@ def test_long_tables_are_cut_and_say_how_much_is_left() -> None:
 
 
 def test_request_that_is_not_met_says_so() -> None:
-    assert "The request is not met. Whether this is enough is for Ada to decide." in render_decision(False, "Ada")
+    assert "The request is not met. Whether this is enough is up to Ada." in render_decision(False, "Ada")
 
 
 # ------------------------------------------------------------------------------------------------------------ as a file
@@ -214,10 +214,10 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
 
 def test_release_that_fails_a_check_has_no_certificate(tmp_path: Path) -> None:
     release = published(people(), tmp_path / "release")
-    with pytest.raises(ReleaseFormatError, match="does not pass the check of fitness, so there is no certificate"):
+    with pytest.raises(ReleaseFormatError, match="'fitness', so it gets no certificate"):
         make_certificate(release.path, DAY)
     (release.path / "README.md").write_text("changed", encoding="utf-8")
-    with pytest.raises(SfumatoError, match="does not pass the check of files"):
+    with pytest.raises(SfumatoError, match="fails the check 'files'"):
         make_certificate(release.path, DAY)
 
 

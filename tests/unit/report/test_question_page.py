@@ -106,7 +106,7 @@ def test_page_says_what_the_publisher_says_of_the_release(page: QuestionPage) ->
     about = Description("Our <table>", "All of them.", "CC-BY-4.0", "Ada <ada@place.example>", {"sex": "as they said"})
     text = replace(page, manifest=replace(page.manifest, description=about)).to_html()
     assert "<p>All of them.</p>" in text
-    assert "Licence: CC-BY-4.0. Whom to ask: Ada &lt;ada@place.example&gt;." in text
+    assert "Licence: CC-BY-4.0. Contact: Ada &lt;ada@place.example&gt;." in text
     assert held(text)[0]["descriptions"] == {"sex": "as they said"}
 
 
@@ -140,7 +140,7 @@ def test_release_too_large_even_as_counts_is_refused(release: Release) -> None:
 def test_release_that_no_browser_counts_in_is_told_so(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     method = next(iter(release.manifest.methods.values()))
     monkeypatch.setitem(method.__dict__, "twin", None)
-    with pytest.raises(MissingCapabilityError, match="ask its releases with sfumato query") as raised:
+    with pytest.raises(MissingCapabilityError, match="sfumato query") as raised:
         make_question_page(release)
     assert raised.value.capability == "PageTwin"
 

@@ -1,7 +1,7 @@
-"""The report about a release: ten sections that an officer files, from what was gathered and what a person states.
+"""Makes the audit report from the evidence and the statements of a person: ten sections to file.
 
-Private: it shows counts of the table and what can be learned about its people. It gives no verdict; beside every number
-of a risk stands what the number does not cover.
+Private: it shows counts of the table and what attackers can learn about its people. It gives no verdict, and states
+with every risk number what the number does not cover.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from sfumato._request.schema import NullPolicy
 
 TITLE = "Evidence about a release"
 NULL_TEXTS: Mapping[str, str] = {
-    NullPolicy.VALUE: "counted as a value of their own, where what is protected is missing",
-    NullPolicy.ERROR: "there are none in what is protected",
-    NullPolicy.DROP: "records without a value of what is protected are left out",
+    NullPolicy.VALUE: "missing protected values count as a value of their own",
+    NullPolicy.ERROR: "the protected column has none",
+    NullPolicy.DROP: "records without a protected value were dropped",
 }
 
 
 def make_audit_page(dossier: Dossier) -> Page:
-    """All ten sections."""
+    """Makes the page with its ten sections."""
     sections = [
         Section("0. Summary", render_summary(dossier), is_sheet=True),
         Section("1. Setting", _render_setting(dossier), has_page_break=True),
@@ -44,13 +44,13 @@ def make_audit_page(dossier: Dossier) -> Page:
         Section("5. Inference", render_inference(dossier), has_page_break=True),
         Section("6. Motivated intruder", render_intruder_test(dossier)),
         Section("7. Utility", render_utility(dossier), has_page_break=True),
-        Section("8. How it was made", _render_design(dossier)),
+        Section("8. Design", _render_design(dossier)),
         Section("9. Limits", _render_limits(dossier)),
     ]
     name = dossier.manifest.sensitive_name
     ending = (
-        f"Made with sfumato {version('sfumato')} on {dossier.report_date.isoformat()}, from the release and the table "
-        f"it was made from. Tables are cut to {MOST_ROWS} rows or fewer; all rows are in the JSON output of audit."
+        f"Made with sfumato {version('sfumato')} on {dossier.report_date.isoformat()}, from the release and its "
+        f"original table. Tables are cut to {MOST_ROWS} rows or fewer; the JSON output of audit has all rows."
     )
     return Page(TITLE, f"A table in which {name!r} is protected", tuple(sections), ending, is_private=True)
 
@@ -65,8 +65,10 @@ def _render_columns(dossier: Dossier) -> str:
         (shorten_name(name), kind, role, column_reasons.get(name, NOT_STATED))
         for name, kind, role in list_column_roles(manifest)
     ]
-    rows += [(shorten_name(name), "", "left out", "") for name in dossier.dropped_columns]
-    origin = "declared by the publisher" if manifest.is_declared else "taken from the table, so it tells which occur"
+    rows += [(shorten_name(name), "", "dropped", "") for name in dossier.dropped_columns]
+    origin = (
+        "declared by the publisher" if manifest.is_declared else "from the table, so it discloses which values occur"
+    )
     checks = {check.name: check.detail for check in dossier.verification.checks}
     dropped_text = (
         NOT_AVAILABLE
@@ -81,7 +83,7 @@ def _render_columns(dossier: Dossier) -> str:
         ("accepted", checks.get("accepted", NOT_AVAILABLE)),
     ]
     return render_table(
-        "Each column, and what became of it", ("column", "type", "technique", "why it is needed"), rows
+        "Each column and its role", ("column", "type", "technique", "why it is needed"), rows
     ) + render_facts("Records and values", fact_rows)
 
 
@@ -97,10 +99,10 @@ def _render_design(dossier: Dossier) -> str:
         *list_design_facts(manifest),
         ("software", f"release by sfumato {manifest.software}, report by {version('sfumato')}"),
         ("digest", format_digest(dossier.digest)),
-        ("request", request_text or "the plan file was not given, which remembers it"),
+        ("request", request_text or "unknown, because no plan file was given"),
         (
             "key",
-            "the plan file told whose record is whose"
+            "records were matched with people by the plan file"
             if dossier.remembered_request is not None
             else "no plan file was given",
         ),
@@ -110,15 +112,15 @@ def _render_design(dossier: Dossier) -> str:
     rows = [
         (check.name, "passed" if check.has_passed else "FAILED", check.detail) for check in dossier.verification.checks
     ]
-    return render_facts("The design, exactly as it is published", fact_rows) + render_table(
-        "Verification", ("check", "result", "what was seen"), rows
+    return render_facts("The design, exactly as published", fact_rows) + render_table(
+        "Verification", ("check", "result", "detail"), rows
     )
 
 
 def _render_limits(dossier: Dossier) -> str:
     attack_limits = [
-        "Attackers are those that are named; somebody who knows more may guess more. What they find holds for this "
-        "release, and for the people who were looked at.",
+        "Only the listed attackers were run; an attacker who knows more may guess more. Their success holds for this "
+        "release and the attacked people.",
         UNCHECKED[1],
     ]
     return render_list([*list_uncovered(dossier.manifest), *attack_limits])

@@ -1,4 +1,4 @@
-"""The sections of a report about risks: singling out, linkability, inference, and what an intruder finds."""
+"""The report's sections about risks: singling out, linkability, inference, and the motivated intruder."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from sfumato._risk.attackers.attack_result import EXPOSURE_EXPLANATION, Attack
 
 MAX_DENOMINATOR = 100
 MOST_SETS, MOST_VALUES = 10, 20
-"""So many rows are read on a page; all are in the JSON output."""
+"""The most rows on a page; the JSON output has all."""
 WITHOUT_KEY = (
-    "No key told whose record is whose (no plan file was given): {:,} people were found by their public columns, and "
-    "among people who are alike it was drawn by the law of the release. Of those the numbers say what the design "
-    "tells, not whether the release keeps to it."
+    "No plan file was given, so records were matched without a key: {:,} people by unique public columns, the others "
+    "at random within equivalence classes. For the others the numbers follow from the design and do not test the "
+    "release."
 )
 WIDE_FIGURE = 700
-"""A figure whose rows have long names."""
+"""The width of a figure whose rows have long names."""
 ATTACKERS = (
-    "Right guesses are in per cent of people. Without the release is what somebody guesses who knows the same and has "
-    "no record; the difference is what publishing adds. Other attackers may know more than these."
+    "Attack success is the share of correct guesses, in percent of people. Without the release, the attacker has the "
+    "same knowledge but no published record; the difference is due to publishing. Other attackers may know more."
 )
 
 
 def render_singling_out(dossier: Dossier) -> str:
-    """How many records are alike, by all public columns and by few."""
+    """Renders the sizes of equivalence classes, by all public columns and by few."""
     singling_out = dossier.singling_out
     curves = [ClassSizeCurve("as published", singling_out.after_bins)]
     if singling_out.before_bins is not None:
@@ -53,35 +53,38 @@ def render_singling_out(dossier: Dossier) -> str:
     ]
     class_size_shares = singling_out.class_size_shares
     fact_rows = [
-        ("alone", format_percent(class_size_shares.unique_share)),
-        ("among fewer than 5", format_percent(class_size_shares.below_5)),
-        ("among fewer than 11", format_percent(class_size_shares.below_11)),
-        ("smallest group", format_count(singling_out.smallest_class, "record")),
+        ("unique records", format_percent(class_size_shares.unique_share)),
+        ("in classes below 5", format_percent(class_size_shares.below_5)),
+        ("in classes below 11", format_percent(class_size_shares.below_11)),
+        ("smallest class", format_count(singling_out.smallest_class, "record")),
     ]
     people = dossier.audit.linkage.in_population
     if people is not None:
         fact_rows += [
-            ("like one person of the register", format_percent(people.unique_share)),
-            ("like fewer than 5, than 11", f"{format_percent(people.below_5)}, {format_percent(people.below_11)}"),
-            ("like nobody of it", format_percent(dossier.audit.linkage.absent_share)),
+            ("match one person of the register", format_percent(people.unique_share)),
+            ("match fewer than 5, than 11", f"{format_percent(people.below_5)}, {format_percent(people.below_11)}"),
+            ("match nobody", format_percent(dossier.audit.linkage.absent_share)),
         ]
     tried_note = (
-        f"Of {singling_out.tried_count:,} sets of up to three columns {len(singling_out.column_sets):,} "
-        "make somebody alone."
+        f"Of {singling_out.tried_count:,} sets of up to three columns, {len(singling_out.column_sets):,} "
+        "make some record unique."
     )
     if singling_out.untried_columns:
         tried_note += f" Not tried together: {', '.join(singling_out.untried_columns)}."
     return "".join(
         [
             render_figure(partial(draw_uniqueness, curves)),
-            render_facts("Records that are alike in all public columns", fact_rows),
+            render_facts("Equivalence classes by all public columns", fact_rows),
             render_table(
-                "Sets of at most three columns that make most alone", ("columns", "alone"), rows, numbers=(1,)
+                "Sets of at most three columns with most unique records",
+                ("columns", "unique records"),
+                rows,
+                numbers=(1,),
             ),
             render_paragraph(tried_note, "quiet"),
             render_paragraph(
-                "Whoever is alone is found by somebody who knows those columns; what such a record shows of "
-                "the protected value is in section 5. Columns that others hold in another form are not compared.",
+                "Anyone who knows these columns can re-identify a unique record; section 5 shows what the record "
+                "discloses about the protected value. Columns in other forms elsewhere were not compared.",
                 "quiet",
             ),
             render_statement(dossier, "threshold"),
@@ -90,32 +93,32 @@ def render_singling_out(dossier: Dossier) -> str:
 
 
 def render_linkability(dossier: Dossier) -> str:
-    """Records that join, and orders that would tell whose record is whose."""
+    """Renders the records that can be joined, and the tests of row order."""
     links, checks = dossier.audit.linkage, {item.name: item for item in dossier.verification.checks}
     fact_rows = [("linked by", ", ".join(map(shorten_name, links.columns)) or "no column")]
     fact_rows.append(
-        ("one to one with the original", f"{format_percent(links.in_release.unique_share)} of the records")
+        ("unique match with the original", f"{format_percent(links.in_release.unique_share)} of the records")
     )
     if links.in_population is None:
         fact_rows.append(("with a register", "none was given"))
     else:
         fact_rows.append(
-            ("one to one with the register", f"{format_percent(links.in_population.unique_share)} of the records")
+            ("unique match with the register", f"{format_percent(links.in_population.unique_share)} of the records")
         )
     metadata = checks.get("metadata")
     fact_rows.append(("file metadata", NOT_AVAILABLE if metadata is None else metadata.detail))
     rows = [
-        (item.name, "go together" if item.is_significant else "nothing found", f"{item.score:.1f}", f"{item.records:,}")
+        (item.name, "associated" if item.is_significant else "independent", f"{item.score:.1f}", f"{item.records:,}")
         for item in dossier.audit.order_tests
     ]
-    headings = ("what was compared", "found", "standard deviations", "records")
+    headings = ("comparison", "result", "standard deviations", "records")
     return "".join(
         [
-            render_facts("Records that join", fact_rows),
-            render_table("Orders that would tell whose record is whose", headings, rows, numbers=(2, 3)),
+            render_facts("Records that can be joined", fact_rows),
+            render_table("Row orders that could match records with people", headings, rows, numbers=(2, 3)),
             render_paragraph(
-                "An order that has nothing to do with another one is beyond 4.9 standard deviations once in a million "
-                "times; 0 where too few people differ. Orders that were not compared may still tell something.",
+                "Independent orders exceed 4.9 standard deviations once in a million tests; 0 means that too few "
+                "people differ. Orders that were not compared may still disclose something.",
                 "quiet",
             ),
             render_statement(dossier, "registers"),
@@ -124,7 +127,7 @@ def render_linkability(dossier: Dossier) -> str:
 
 
 def render_inference(dossier: Dossier) -> str:
-    """What is proved, then what attackers guess, by what they know."""
+    """Renders the proved guarantee, then attack success by knowledge."""
     audit, manifest = dossier.audit, dossier.manifest
     parts = [_render_guarantee(dossier)]
     for about in dict.fromkeys(item.protected_column for item in audit.attacks):
@@ -132,9 +135,7 @@ def render_inference(dossier: Dossier) -> str:
             AttackSuccess.of(item, manifest.mechanism_name) for item in audit.attacks if item.protected_column == about
         ]
         parts.append(render_figure(partial(draw_attack_scenarios, attack_successes), WIDE_FIGURE))
-    parts.append(
-        render_paragraph(ATTACKERS if audit.attacks else f"No attacker was scored: {audit.skip_reason}", "quiet")
-    )
+    parts.append(render_paragraph(ATTACKERS if audit.attacks else f"No attack was run: {audit.skip_reason}", "quiet"))
     if audit.unique_matches is not None:
         parts.append(render_paragraph(WITHOUT_KEY.format(audit.unique_matches), "quiet"))
     parts += _render_exposure(dossier)
@@ -152,21 +153,21 @@ def render_inference(dossier: Dossier) -> str:
 
 
 def _render_guarantee(dossier: Dossier) -> str:
-    """What holds by the design alone, whoever attacks; nothing that was measured."""
+    """Renders what the design alone guarantees against every attacker; nothing measured."""
     guarantee, spec = dossier.manifest.mechanism.guarantee, dossier.spec
     checks = [item.detail for item in dossier.verification.checks if item.name == "promise"]
     fact_rows = [
-        ("asked for", "bounds on odds alone" if spec is None else spec.sentence),
-        ("promised", f"{guarantee}: {guarantee.sentence}"),
+        ("requested", "bounds on odds only" if spec is None else spec.sentence),
+        ("guaranteed", f"{guarantee}: {guarantee.sentence}"),
         ("recomputed", *(checks or [NOT_AVAILABLE])),
         ("largest factor of odds", describe_odds(dossier)),
     ]
-    caption = "Proved, from the published design alone; all that follows in this section is measured"
+    caption = "Proved from the published design; the rest of this section is measured"
     return render_facts(caption, [(item[0], item[1]) for item in fact_rows])
 
 
 def _render_exposure(dossier: Dossier) -> Iterator[str]:
-    """What each public column tells, by itself and with the release."""
+    """Renders the exposure by each public column, without and with the release."""
     audit = dossier.audit
     for about in dict.fromkeys(attack.protected_column for attack in audit.column_attacks):
         column_attacks = [attack for attack in audit.column_attacks if attack.protected_column == about]
@@ -176,8 +177,10 @@ def _render_exposure(dossier: Dossier) -> Iterator[str]:
                 partial(draw_exposure_by_column, [ColumnExposure.of(attack) for attack in column_attacks], bound=bound)
             )
         rows = [_make_belief_row(shorten_name(attack.known_columns[0]), attack) for attack in column_attacks]
-        caption = f"What somebody believes of {about!r} who knows one public column, without the release{ARROW}with it"
-        headings = ("knows", "guesses right", "belief in the true value, mean", "highest", "clearly beyond the request")
+        caption = (
+            f"Inference of {about!r} by an attacker who knows one public column, without the release{ARROW}with it"
+        )
+        headings = ("knows", "correct guesses", "mean confidence in the truth", "highest", "clearly above the bound")
         yield render_table(caption, headings, rows, numbers=range(1, 5))
     if audit.column_attacks:
         yield render_paragraph(
@@ -211,12 +214,12 @@ def _render_values(dossier: Dossier) -> str:
     covered_count = sum(protected_value.is_covered for protected_value in dossier.values)
     guarantee = dossier.manifest.mechanism.guarantee
     caption = (
-        f"Values, those of most records first: {covered_count:,} of {len(rows):,} are covered by the bound, against "
-        f"those whom the promise is about ({guarantee}) and no others"
+        f"Values, most frequent first. The bound covers {covered_count:,} of {len(rows):,} values, against the "
+        f"attackers of this guarantee ({guarantee})"
     )
     return render_table(
         caption,
-        ("value", "count", "share", "believed at most", "covered"),
+        ("value", "count", "share", "highest confidence", "covered"),
         rows,
         numbers=(1, 2, 3),
         max_rows=MOST_VALUES,
@@ -224,19 +227,19 @@ def _render_values(dossier: Dossier) -> str:
 
 
 def _format_limit(limit: Fraction) -> str:
-    """A fraction that can be read, or its decimals."""
+    """A fraction with a small denominator, or its decimals."""
     return str(limit) if limit.denominator <= MAX_DENOMINATOR else f"{float(limit):.3g}"
 
 
 def explain_uncovered(dossier: Dossier) -> str:
-    """Why a value is not covered."""
+    """Explains why a value is not covered."""
     if dossier.spec is None:
-        return "odds alone are bounded"
-    return "above the prior, odds alone are bounded" if dossier.spec.bound is not None else "nothing was asked"
+        return "only the odds are bounded"
+    return "above the prior, only the odds are bounded" if dossier.spec.bound is not None else "no bound was requested"
 
 
 def render_intruder_test(dossier: Dossier) -> str:
-    """Each attack with its control, and what was spoilt on purpose."""
+    """Renders each attack with its control, the checks, and their self-test."""
     audit = dossier.audit
     rows = [
         (
@@ -250,17 +253,17 @@ def render_intruder_test(dossier: Dossier) -> str:
         )
         for item in audit.attacks
     ]
-    headings = ("knows", "people", "right without", "right with", "95% interval", "control", "seed")
+    headings = ("knows", "people", "success without", "success with", "95% confidence interval", "control", "seed")
     parts = [
-        render_table("Each attack: what it was told, and its result", headings, rows, numbers=range(1, 6)),
+        render_table("Each attack: knowledge and success", headings, rows, numbers=range(1, 6)),
         render_paragraph(
-            "The control is the same attacker about people of whom the release has no record: what it teaches in "
-            "general. Attackers who know public columns learned from the original, of each half of the people what the "
-            "other half tells, which is more than such people usually have.",
+            "The control is the same attack on people without a record in the release: it measures what the release "
+            "teaches in general. Attackers who know public columns learned from the original, about each half of the "
+            "people from the other half. Real attackers usually know less.",
             "quiet",
         )
         if audit.attacks
-        else render_paragraph(f"No attacker was scored: {audit.skip_reason}"),
+        else render_paragraph(f"No attack was run: {audit.skip_reason}"),
     ]
     curves = [
         KnownOthersCurve(f"{dossier.manifest.mechanism_name}, {name}", curve_points)
@@ -277,19 +280,25 @@ def _format_interval(interval: tuple[float, float]) -> str:
 
 
 def _render_checks(dossier: Dossier) -> str:
-    rows = [("as expected" if check.has_passed else "FOUND", check.detail) for check in dossier.audit.checks]
-    return render_table("Looks that must find nothing", ("result", "what was seen"), rows)
+    rows = [("passed" if check.has_passed else "FAILED", check.detail) for check in dossier.audit.checks]
+    return render_table("Checks of a correctly made release", ("result", "detail"), rows)
 
 
 def _render_controls(dossier: Dossier) -> str:
     rows = [
-        (control.corruption, "noticed" if control.is_noticed else "not noticed", f"{control.score:.1f}", control.power)
+        (
+            control.corruption,
+            "detected" if control.is_noticed else "not detected",
+            f"{control.score:.1f}",
+            control.power,
+        )
         for control in dossier.audit.self_tests
     ]
-    caption = "The same looks at records that were spoilt on purpose, in memory: what they must notice"
-    headings = ("spoilt", "result", "standard deviations", "how small a fault is noticed")
+    caption = "Self-test: do the checks detect a deliberately corrupted release?"
+    headings = ("corruption", "result", "standard deviations", "smallest fault detected")
     table_html = render_table(caption, headings, rows, numbers=(2,))
     return table_html + render_paragraph(
-        "Each look cries wolf once in a million times. What is smaller than the last column says may pass unnoticed.",
+        "Each check has a false alarm once in a million. Faults smaller than those in the last column may remain "
+        "undetected.",
         "quiet",
     )

@@ -1,4 +1,4 @@
-"""What several sections of a report say."""
+"""Text that several sections of a report share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ STATED_CAPTION = "Stated by a person, not checked"
 
 
 def render_statement(dossier: Dossier, *keys: str) -> str:
-    """What a person says to a section, or that nobody did."""
+    """Renders a person's statements about a section, or that there are none."""
     pairs = [(SECTIONS["judgement"][key], dossier.context.get_entry("judgement", key)) for key in keys]
     return render_facts(STATED_CAPTION, pairs)
 
 
 def describe_odds(dossier: Dossier) -> str:
-    """The largest factor of odds, in words."""
+    """Formats the largest factor on odds."""
     factors = [factor for factor in dossier.audit.odds_factors.values() if factor is not None]
     if not factors:
         return NOT_AVAILABLE
-    return "none, some values are ruled out" if math.isinf(max(factors)) else f"{max(factors):.4g}"
+    return "unlimited, some values are excluded" if math.isinf(max(factors)) else f"{max(factors):.4g}"

@@ -1,4 +1,4 @@
-"""The first section of a report: five numbers, what is not covered, and the decision of a person."""
+"""The report's first section: five numbers, limits, and the decision of a person."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_NAMED = 5
 
 
 def render_summary(dossier: Dossier) -> str:
-    """All on one sheet: what was published, five numbers, what is not covered, who decides."""
+    """Renders the summary on one sheet: release, five numbers, limits, and the person who decides."""
     manifest, context = dossier.manifest, dossier.context
     release_text = (
         f"{dossier.release.rows:,} records with {len(manifest.public_columns):,} public columns; "
@@ -39,9 +39,7 @@ def render_summary(dossier: Dossier) -> str:
     blanks = [(label, "" if text == NOT_STATED else text) for label, text in context.list_entries("decision")[1:]]
     return "".join(
         [
-            render_facts(
-                "What was published", [("release", release_text), ("purpose", context.get_entry("decision", "purpose"))]
-            ),
+            render_facts("Release", [("release", release_text), ("purpose", context.get_entry("decision", "purpose"))]),
             element("div", render_paragraph(manifest.guarantee_text), class_="promise"),
             render_tiles(list_five_numbers(dossier)),
             element("h3", "What is not covered"),
@@ -52,7 +50,7 @@ def render_summary(dossier: Dossier) -> str:
 
 
 def _describe_uncovered_values(dossier: Dossier) -> list[str]:
-    """Which values that somebody has are not covered by the bound, and how many people that concerns."""
+    """Describes the occurring values that the bound does not cover, and the number of people with them."""
     uncovered_values = [
         protected_value
         for protected_value in dossier.values
@@ -66,51 +64,51 @@ def _describe_uncovered_values(dossier: Dossier) -> list[str]:
     )
     value_names = format_values([protected_value.name for protected_value in uncovered_values], MOST_NAMED)
     return [
-        f"What {people:,} people have ({format_percent(people / total)}), which is {value_names}: "
+        f"{value_names}, which {people:,} people have ({format_percent(people / total)} of people): "
         f"{explain_uncovered(dossier)}."
     ]
 
 
 def list_five_numbers(dossier: Dossier) -> Iterator[tuple[str, str, str]]:
-    """Five numbers, each with what it does not cover."""
+    """Lists five numbers, each with what it does not cover."""
     odds_text = describe_odds(dossier)
     factor = odds_text.partition(",")[0]
     yield (
         factor if "," in odds_text or odds_text == NOT_AVAILABLE else f"{factor} times",
-        "the largest factor by which what a record shows moves the odds of two values",
-        "Not what public columns tell, nor what a second release adds.",
+        "the largest factor by which a published value changes the odds of two values",
+        "Not covered: disclosure by public columns, and by a second release.",
     )
     best = _find_strongest_attack(dossier)
     yield (
         NOT_AVAILABLE if best is None else _format_right_guesses(best),
-        "people guessed right, without the release and with it"
-        + ("" if best is None else f", by somebody who knows {best.knowledge}"),
-        "Not what attackers find who know more than these.",
+        "of people guessed correctly, without the release and with it"
+        + ("" if best is None else f", by an attacker who knows {best.knowledge}"),
+        "Not covered: attackers who know more than these.",
     )
     yield (
         format_percent(dossier.singling_out.class_size_shares.unique_share),
-        "records that are alone with their public columns",
-        "Not who has such columns elsewhere, nor what is learned about people who are alike.",
+        "of records are unique on the public columns",
+        "Not covered: who has these columns elsewhere, and people in larger classes.",
     )
     error = dossier.utility.typical_error
     yield (
         NOT_AVAILABLE if error is None else f"\u00b1{format_percent(error)}",
         (
-            f"standard error of the middle one of random counts of {round(TYPICAL_COUNT / NEAR_FACTOR):,} to "
+            f"median standard error of random counts of {round(TYPICAL_COUNT / NEAR_FACTOR):,} to "
             f"{round(TYPICAL_COUNT * NEAR_FACTOR):,} records"
         ),
-        "Not other questions: every answer has an error of its own, and a plan names that of an average value.",
+        "Not covered: other questions. Every answer has its own error; a plan predicts the average error.",
     )
     coverage = dossier.utility.coverage
     yield (
         format_exact_percent(coverage),
-        f"of {len(dossier.utility.known_answers):,} intervals hold the truth; 95% are meant to",
-        "Counts drawn at random, of this release alone.",
+        f"of {len(dossier.utility.known_answers):,} intervals cover the truth (95% expected)",
+        "Only random counts of this release.",
     )
 
 
 def _find_strongest_attack(dossier: Dossier) -> Attack | None:
-    """Of those who know most and what is published, the one who is right most often."""
+    """The most successful of the attackers who know all public columns."""
     candidates = [attack for attack in dossier.audit.attacks if attack.scenario == ALL_COLUMNS] or list(
         dossier.audit.attacks
     )[:1]

@@ -1,4 +1,4 @@
-"""The section of a report about how far off answers are."""
+"""The report's section about the errors of answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sfumato._report.certificate import CURVE_PREFIX, make_error_curves
 from sfumato._report.html_page import NOTHING, render_figure, render_paragraph, render_table, render_text, shorten_name
 
 MOST_QUESTIONS = 20
-"""So many of the holder's own questions have a table of their own; all are in the JSON output."""
+"""The most questions of the data steward with a table; the JSON output has all."""
 
 
 def render_utility(dossier: Dossier) -> str:
-    """Errors as foreseen and as seen, and the holder's own questions."""
+    """Renders predicted and observed errors, and the data steward's own questions."""
     utility, parts = dossier.utility, list[str]()
     if curves := make_error_curves(predict_errors(dossier.release)):
         parts.append(render_figure(partial(draw_error_by_count, curves, name_prefix=CURVE_PREFIX)))
@@ -40,28 +40,36 @@ def render_utility(dossier: Dossier) -> str:
             )
             for size_class in split_by_size(utility.known_answers)
         ]
-        headings = ("true count", "questions", "predicted error", "observed error", "95% intervals that hold")
-        caption = "Counts drawn at random: conditions as records have them, on up to three public columns"
+        headings = (
+            "true count",
+            "questions",
+            "predicted error",
+            "observed error",
+            "95% intervals that cover the truth",
+        )
+        caption = "Random counts, with conditions taken from records, on up to three public columns"
         parts.append(render_table(caption, headings, rows, numbers=range(1, 5)))
         parts.append(
             render_paragraph(
-                "Both errors are root mean squares: of the standard errors that answers say, and of how far they are "
-                "off. Counts of one release are not independent of each other.",
+                "Both errors are root mean squares: of the standard errors, and of estimate minus truth. Counts of one "
+                "release are not independent of each other.",
                 "quiet",
             )
         )
     else:
         parts.append(
             render_paragraph(
-                f"No count was compared with the truth: {utility.failure_reason or 'none could be asked.'}"
+                f"No count was compared with the truth: {utility.failure_reason or 'no count was possible.'}"
             )
         )
     if dossier.own_answers:
-        parts.append(element("h3", "The holder's own questions"))
+        parts.append(element("h3", "The data steward's own questions"))
         parts += map(_render_own_answer, dossier.own_answers[:MOST_QUESTIONS])
         if len(dossier.own_answers) > MOST_QUESTIONS:
             parts.append(
-                render_paragraph(f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more are in the JSON output.", "quiet")
+                render_paragraph(
+                    f"{len(dossier.own_answers) - MOST_QUESTIONS:,} more; the JSON output has all.", "quiet"
+                )
             )
     return "".join([*parts, render_statement(dossier, "fit_for_purpose")])
 
@@ -85,7 +93,7 @@ def _render_own_answer(answer: OwnAnswer) -> str:
         for answer_row, truth in answer.rows
     ]
     answer_table = render_table(
-        "Answer and truth", ("of", "estimate", "95% interval", "truth", "holds it"), rows, numbers=(1, 3)
+        "Answer and truth", ("of", "estimate", "95% confidence interval", "truth", "covered"), rows, numbers=(1, 3)
     )
     picture = (
         render_figure(partial(draw_forest_plot, [answer_row for answer_row, _ in answer.rows])) if len(rows) > 1 else ""

@@ -1,9 +1,9 @@
-// From a question to its answer: which records are selected, what they show, and what that tells.
+// Answers a question: selects records, counts their published values, and estimates.
 // A question is {conditions: {id: {codes} or {from, to}}, groups: [id], isShare, level}; ids are p0, p1, ... for public
-// columns and s0, s1, ... for what is protected.
+// columns and s0, s1, ... for protected columns.
 
 const MOST_NUMBERS = 1 << 25, MOST_ROWS = 5000;
-const NUMBERS = "numbers.";  // how the names of the estimator's arrays begin
+const NUMBERS = "numbers.";  // prefix of the estimator's arrays
 const BELOW_ZERO = "below zero by chance";
 
 class Asking {
@@ -17,7 +17,7 @@ class Asking {
     });
   }
 
-  // The codes of a column that a condition selects, as zeros and ones; null where it selects all.
+  // The codes of a column that a condition selects, as zeros and ones; null if it selects all.
   selected(id, condition) {
     const column = this.columns.get(id);
     if (!condition) return null;
@@ -41,7 +41,7 @@ class Asking {
     const wanted = this.places([...masks].filter(([id, mask]) => !isPublic(id) && mask), told);
     const tallies = this.tallies(among, by);
     if (tallies.length * wanted.length > MOST_ROWS) throw new Error(
-      `This would be a table of ${(tallies.length * wanted.length).toLocaleString("en")} rows; split by fewer columns.`);
+      `This table would have ${(tallies.length * wanted.length).toLocaleString("en")} rows; split by fewer columns.`);
     for (const {key, tally} of tallies) {
       for (const {key: own, places} of wanted) {
         const isAll = places.length === this.about.domain_size;
@@ -66,7 +66,7 @@ class Asking {
     return [...found.values()];
   }
 
-  // What the selected records show, by the values of public groups.
+  // Counts the published values of the selected records, by public groups.
   tallies(among, by) {
     const {rows, codes, add, width} = this.about.tables ? this.cells(among, by) : this.records(by);
     const sizes = by.map(id => this.columns.get(id).values.length);
@@ -85,13 +85,13 @@ class Asking {
     }
     if (!by.length && !seen.length) seen.push([]);
     if (seen.length * width > MOST_NUMBERS || seen.length > MOST_ROWS) throw new Error(
-      `This would make ${seen.length.toLocaleString("en")} groups; split by fewer columns, or by coarser ones.`);
+      `This would make ${seen.length.toLocaleString("en")} groups; split by fewer or coarser columns.`);
     const tallies = seen.map(() => ({counts: new Float64Array(width), rows: 0}));
     add(numbers, tallies);
     return seen.map((key, number) => ({key, tally: tallies[number]}));
   }
 
-  // The records themselves: each shows a symbol, or a set as bits, a map of all records for each member.
+  // The records: each has a symbol or a set; sets are bit maps of all records, one for each member.
   records(by) {
     const {shown} = this.arrays, {records: rows, width, is_set} = this.about;
     const add = (numbers, tallies) => {
@@ -106,7 +106,7 @@ class Asking {
     return {rows, width, add, codes: id => this.arrays[id]};
   }
 
-  // Counted beforehand, for each pair of public columns: a cell for each pair of their values.
+  // The counts made in advance for pairs of public columns: a cell for each pair of their values.
   cells(among, by) {
     const {width, tables} = this.about, used = [...new Set([...among.map(([id]) => id), ...by])];
     const table = tables.findIndex(each => used.every(id => each.columns.includes(id)));
@@ -123,12 +123,12 @@ class Asking {
     return {rows, width, add, codes: id => of(id)};
   }
 
-  // A number with its error; of a share, divided by the records of its group, which are known exactly.
+  // An estimate with its error; a share is divided by the exact number of records in its group.
   estimate(moments, level, by, isShare) {
     const {base, slope, least, most} = moments, note = [];
     const isExact = base === 0 && slope === 0 && least === most;
     const [low, high] = isExact ? [moments.value, moments.value] : interval(moments, level, this.about.quantiles[level]);
-    // What is said of a very number says nothing of what is made from it.
+    // A note about this number only does not apply to a share made from it.
     if (!isExact && moments.note && !(isShare && moments.is_own_note)) note.push(moments.note);
     if (moments.value < 0 && least >= 0) note.push(BELOW_ZERO);
     const error = isExact ? 0 : standardError(moments);
@@ -140,7 +140,7 @@ class Asking {
   }
 }
 
-// Add up the members of sets: in each map, those of the records of each group.
+// Adds up the members of sets: for each map, the records of each group.
 function addMembers(maps, numbers, tallies, width, rows) {
   const stride = Math.ceil(rows / 8), selected = Uint32Array.from(numbers.keys()).filter(row => numbers[row] >= 0);
   const groups = selected.map(row => numbers[row]), found = new Float64Array(tallies.length);

@@ -1,4 +1,4 @@
-// What all parts use: sums, what is worked out once, and the packed arrays of the page.
+// Common functions: sums, cached values, and the packed arrays of the page.
 
 function sum(numbers) {
   let total = 0;
@@ -27,7 +27,7 @@ function exactly(count) {
 
 const known = new WeakMap();
 
-// What somebody makes of an object, made once.
+// Caches a value derived from an object.
 function once(object, key, make) {
   if (!known.has(object)) known.set(object, new Map());
   const made = known.get(object);
@@ -39,7 +39,7 @@ const KINDS = {
   u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f8: Float64Array,
 };
 
-// The arrays that are packed in the page, by their names.
+// The packed arrays of the page, by name.
 async function unpacked(text, places) {
   const packed = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));

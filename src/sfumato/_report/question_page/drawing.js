@@ -20,7 +20,7 @@ function shape(name, attributes = {}, ...children) {
   return put(document.createElementNS(SVG, name), attributes, children);
 }
 
-// Round numbers that a scale is read by: 1, 2 or 5 times a power of ten apart.
+// The tick marks of a scale: 1, 2 or 5 times a power of ten apart.
 function ticksOf(low, high, most) {
   if (!(high > low)) return [low];
   const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
@@ -30,7 +30,7 @@ function ticksOf(low, high, most) {
   return found;
 }
 
-// Where the numbers of an answer lie: a scale of so many pixels that all intervals share, and zero.
+// The common scale of all intervals of an answer, with zero, in pixels.
 function scaleOf(rows, width) {
   const numbers = rows.flatMap(({value, low, high}) => [value, low, high]).filter(Number.isFinite);
   const low = Math.min(0, ...numbers), high = Math.max(0, ...numbers), inset = 10;
@@ -45,8 +45,8 @@ function grid({place, ticks}) {
   }));
 }
 
-// The interval of one answer as a line, the estimate as a dot, certain bounds as ticks; dashed and hollow where it is
-// not to be relied on; in words for whoever listens.
+// Draws one answer: the interval as a line, the estimate as a dot, certain bounds as ticks; dashed and hollow if
+// unreliable; with a text for screen readers.
 function drawnRow(scale, row, words) {
   const {value, low, high, least, most, isExact, isUnreliable} = row, middle = "50%", parts = grid(scale);
   if (Number.isFinite(value)) {

@@ -1,4 +1,4 @@
-"""What a page holds of a release: all records, packed; or, where these are too large, counts of pairs of columns."""
+"""The data that a page contains: all records, packed, or counts of pairs of columns if these are too large."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ from sfumato._release.manifest import Manifest
 from sfumato._request.schema import Ranges
 from sfumato.errors import QueryError
 
-# What can be asked about: public columns with their values, and what is protected, by its values and its groups.
+# Columns for questions: public columns with their values, and protected columns with values and groups.
 
 EXACT = 1 << 53
-"""Whole numbers beyond this lose digits in a browser, so they go there as texts."""
+"""Larger whole numbers lose digits in a browser, so they are stored as strings."""
 
 
 @dataclass(frozen=True)
 class QuestionColumn:
-    """A column to ask about: values are known by their places in its list."""
+    """A column for questions; values are identified by their positions in its list."""
 
     id: str
     name: str
     sql: str
-    """Its name as SQL writes it."""
+    """The column's name, quoted for SQL."""
     type: str
     values: tuple[Scalar, ...]
 
     def to_json(self) -> Json:
-        """For the page."""
+        """The column as JSON for the page."""
         json_values = (to_json(value) for value in self.values)
         values = [str(value) if isinstance(value, int) and abs(value) > EXACT else value for value in json_values]
         return {"id": self.id, "name": self.name, "sql": self.sql, "type": self.type, "values": values}
 
     @property
     def places(self) -> Mapping[Scalar, int]:
-        """The place of each value; all that are no number are one."""
+        """The position of each value; all NaNs count as one value."""
         return {unify_nan(value): place for place, value in enumerate(self.values)}
 
 
 def unify_nan(value: Scalar) -> Scalar:
-    """A value that is equal to itself: what is no number is one object."""
+    """Replaces each NaN by the same object, so that it equals itself."""
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def describe_public_column(manifest: Manifest, number: int, values: Iterable[Scalar]) -> QuestionColumn:
-    """A public column and the values it has: ranges in their order, all others sorted, what is missing last."""
+    """A public column and its values: ranges in their order, others sorted, the missing value last."""
     name = manifest.public_columns[number]
     edges = manifest.ranges.get(name)
     ranges = {label: place for place, label in enumerate(Ranges(edges).labels)} if edges else {}
@@ -75,7 +75,7 @@ def describe_public_column(manifest: Manifest, number: int, values: Iterable[Sca
 
 
 def list_protected_columns(manifest: Manifest) -> list[tuple[QuestionColumn, npt.NDArray[np.int64]]]:
-    """What is protected: each column, and each level above it; with the place of every value of the domain."""
+    """The protected columns, and each level above them, with the position of every value of the domain."""
     pairs = enumerate(zip(manifest.sensitive_columns, manifest.sensitive_types, strict=True))
     entries = [
         (name, quote_if_needed(name), kind, [split_value(value)[number] for value in manifest.domain])
@@ -97,14 +97,14 @@ def _map_places(
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# How a page carries numbers: arrays one after the other, compressed, in letters; a browser undoes it by itself.
+# Numbers in a page: arrays in sequence, compressed, as base64; browsers can decode this without a library.
 
 ALIGNMENT = 8
-"""A browser looks at numbers only where they begin at a multiple of their size."""
+"""Browsers read numbers only at multiples of their size."""
 
 
 def pack_arrays(arrays: Mapping[str, Array]) -> tuple[str, dict[str, tuple[str, int, int]]]:
-    """The arrays as letters; and of each its kind, where it begins, and how many numbers it has."""
+    """The arrays as base64; and for each its type, its start, and its number of items."""
     places: dict[str, tuple[str, int, int]] = {}
     parts, start = [], 0
     for name, array in arrays.items():
@@ -117,7 +117,7 @@ def pack_arrays(arrays: Mapping[str, Array]) -> tuple[str, dict[str, tuple[str, 
 
 
 def _choose_number_type(array: Array) -> np.dtype[np.generic]:
-    """The smallest kind of numbers that a browser has for an array; the low byte first, as browsers have it."""
+    """The smallest number type of browsers that fits an array; little-endian, as in browsers."""
     if array.dtype.kind == "f":
         return np.dtype("<f8")
     if array.size and array.min() < 0:
@@ -126,34 +126,34 @@ def _choose_number_type(array: Array) -> np.dtype[np.generic]:
 
 
 def make_bit_maps(members: Codes) -> npt.NDArray[np.uint8]:
-    """For each member a map of all records, a bit each, from a row of zeros and ones for each record."""
+    """A bit map of all records for each member of a set, from one row of zeros and ones a record."""
     return np.packbits(members.T, axis=1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_VALUES = 2000
-"""A public column of more values is not counted beforehand."""
+"""Public columns with more values are not counted in advance."""
 MOST_NUMBERS = 1 << 22
-"""Cells times what a record may show, of one pair of columns."""
+"""The most cells times possible published values of one pair of columns."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class PageContents:
-    """The public columns that can be asked about, and the arrays behind them."""
+    """The public columns for questions, and their arrays."""
 
     columns: Sequence[QuestionColumn]
     arrays: dict[str, Array]
     script_settings: Json = field(default_factory=dict)
-    """What else the script must know."""
+    """Other settings for the script."""
     omitted_columns: Sequence[str] = ()
-    """Public columns that cannot be asked about."""
+    """The public columns that the page omits."""
 
 
 def pack_records(release: Release) -> PageContents:
-    """All records, in the order of the release: a code for each public column, and what each shows."""
+    """All records in the order of the release: a code for each public column, and the published value."""
     manifest, published_blocks = release.manifest, []
     read, paths = manifest.encoding.make_reader(manifest.naming), manifest.list_data_paths(release.folder)
     codes: list[list[Array]] = [[] for _ in manifest.public_columns]
@@ -191,7 +191,7 @@ def pack_records(release: Release) -> PageContents:
 def count_column_pairs(
     manifest: Manifest, session: Session, width: int, byte_limit: int, progress: Progress
 ) -> PageContents:
-    """What the records of each pair of public columns show, of so many things; as many pairs as have room."""
+    """The counts of published values for pairs of public columns, for as many pairs as fit."""
     columns, omitted_columns = [], []
     for number, name in enumerate(manifest.public_columns):
         distinct_values = session.fetch_table(
@@ -223,8 +223,8 @@ def count_column_pairs(
     covered_columns = [item for item in columns if item.id in covered]
     if not tables:
         raise QueryError(
-            "this release is too large for such a page, even as counts; allow more with `megabytes=`, or ask it with "
-            "sfumato query."
+            "this release is too large for a page, even as counts; allow more with `megabytes=`, or use sfumato query "
+            "instead."
         )
     return PageContents(covered_columns, arrays, {"tables": [{"columns": item} for item in tables]}, omitted_columns)
 
@@ -232,7 +232,7 @@ def count_column_pairs(
 def _count_combinations(
     manifest: Manifest, session: Session, columns: Sequence[QuestionColumn], width: int
 ) -> dict[str, Array] | None:
-    """The cells of some columns: the codes of each, its records, and what they show; None where there are too many."""
+    """The cells of some columns: codes, numbers of records, published values; None if there are too many."""
     names = ", ".join(quote_name(column.name) for column in columns) or "1"
     ((cells,),) = session.fetch_rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
     if cells * width > MOST_NUMBERS:

@@ -4,13 +4,13 @@
 
 const FEW = 10, MOST_HITS = 512, SMALL_ROWS = 100, LARGE_CHANCE = 0.25, SPACING = 0.04, WIDEST_SPACING = 0.1;
 const ROUNDING = 1e-6, FEW_ROOT = 2, FINENESS = 16, REACH = 5, UNHEARD = 1e-12, EQUAL = 1e10, FIRST_HITS = 16;
-const NOTHING = 1e-30;  // a part of the largest chance that adds nothing to it
+const NOTHING = 1e-30;  // a share of the largest probability that is negligible
 
 function standardError({value, base, slope, least, most}) {
   return Math.sqrt(Math.max(base + slope * clipped(value, least, most), 0));
 }
 
-// The two ends at a level, of which `quantile` is that of the normal law.
+// The two ends at a level; `quantile` is its normal quantile.
 function interval(moments, level, quantile) {
   const {value, base, slope, least, most, chances} = moments;
   const squared = quantile ** 2, shift = squared * slope / 2;
@@ -31,7 +31,7 @@ function interval(moments, level, quantile) {
 
 const laws = new Map();
 
-// The least and the largest count that the hits among the rows do not speak against.
+// The smallest and the largest count that the hits among the rows do not reject.
 function inverted(wanted, other, rows, hits, level) {
   const top = FIRST_HITS * 2 ** Math.max(Math.ceil(Math.log2((hits + 1) / FIRST_HITS)), 0);
   const isWhole = rows <= SMALL_ROWS || wanted > LARGE_CHANCE;
@@ -43,7 +43,7 @@ function inverted(wanted, other, rows, hits, level) {
   return [low - fewer, high - fewer];
 }
 
-// The number of rows whose law stands for that of others: at a constant ratio.
+// The number of rows whose distribution is used for similar numbers, at a constant ratio.
 function standing(rows, wanted) {
   const ratio = Math.log1p(Math.min(SPACING / wanted, WIDEST_SPACING)), first = SMALL_ROWS + 1;
   const steps = Math.floor(Math.log(Math.max(rows, first) / first) / ratio + ROUNDING);
@@ -60,7 +60,7 @@ function accepted(wanted, other, rows, top, level) {
   const chances = hitChances(wanted, other, rows, counts, size);
   const best = new Float64Array(size);
   for (const line of chances) line.forEach((chance, hits) => { best[hits] = Math.max(best[hits], chance); });
-  // More hits than the largest count lets expect would speak for a larger one, if there were any.
+  // More hits than expected from the largest count would suggest a larger one, if there were any.
   best.fill(best[Math.round(most)], Math.round(most));
   const width = Math.min(top, size);
   const first = new Array(width).fill(-1), last = new Array(width).fill(-1), scale = 2 ** Math.ceil(Math.log2(size + 1));
@@ -72,9 +72,9 @@ function accepted(wanted, other, rows, top, level) {
       taken += line[ordered[at] - Math.floor(ordered[at] / scale) * scale];
       if (!(taken < level - UNHEARD)) break;
     }
-    const worst = Math.floor(ordered[at] / scale);  // equals are taken in together
+    const worst = Math.floor(ordered[at] / scale);  // ties are accepted together
     for (let hits = 0; hits < width; hits += 1) {
-      const isLast = number === chances.length - 1 && first[hits] < 0;  // more hits than any count lets expect
+      const isLast = number === chances.length - 1 && first[hits] < 0;  // more hits than expected from any count
       if (ranks[hits] <= worst || isLast) {
         if (first[hits] < 0) first[hits] = number;
         last[hits] = number;
@@ -82,12 +82,12 @@ function accepted(wanted, other, rows, top, level) {
     }
   });
   if (isWhole) return first.map((each, hits) => [counts[each], counts[last[hits]]]);
-  // Of the counts between two that are gone through, half go with either.
+  // Half of the counts between two examined ones belong to either.
   const edges = [counts[0], ...counts.slice(1).map((each, at) => (each + counts[at]) / 2), counts[counts.length - 1]];
   return first.map((each, hits) => [edges[each], edges[last[hits] + 1]]);
 }
 
-// The counts to go through, up to one of which so many hits are expected.
+// The counts to examine, up to the one that explains the most hits.
 function lookedAt(wanted, other, rows, isWhole, mostHits) {
   const kept = wanted - other, first = rows * other;
   let most = Math.ceil(Math.max(mostHits - first, 0) / kept) + 1;
@@ -103,8 +103,8 @@ function spaced(start, stop, step) {
   return Array.from({length: Math.max(Math.ceil((stop - start) / step), 0)}, (_, at) => start + at * step);
 }
 
-// The chance of each number of hits below a size, a line for each count: those of the wanted records and of the others
-// together. Few hits are expected of the others, so that the chances of more than so many are nothing.
+// The probability of each number of hits below a size, a line for each count, over wanted and other records. Few hits
+// are expected from the others, so the probability of more than this size is negligible.
 const MOST_OTHERS = 100;
 
 function hitChances(wanted, other, rows, counts, size) {
@@ -119,7 +119,7 @@ function hitChances(wanted, other, rows, counts, size) {
   });
 }
 
-// The chances of a binomial below a size, from its mode to both sides, so that nothing vanishes that should not.
+// The probabilities of a binomial below a size, from its mode to both sides, to avoid underflow.
 function binomial(count, chance, size) {
   const found = new Float64Array(size), odds = chance / (1 - chance);
   const mode = Math.min(Math.floor((count + 1) * chance), count);

@@ -1,4 +1,4 @@
-"""The file: what it says, what it holds, and the script that answers."""
+"""Writes the page: its text, its data, and the script that answers."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ from sfumato.mechanisms.estimator import AnyMethod, BrowserEstimator
 from sfumato.mechanisms.mechanism import PAGE
 
 MAX_MEGABYTES = 10
-"""Megabytes of a page that is still mailed and opened without waiting; a larger release is counted beforehand."""
+"""The largest page, in megabytes, that is easy to mail and open; a larger release is counted in advance."""
 MEGABYTE = 1_000_000
 TIMEOUT = 86_400.0
-"""Seconds: many counts of a large release take long, and whoever waits sees how far they are."""
+"""In seconds: many counts of a large release take long, and a progress bar shows them."""
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 SCRIPTS = ("arithmetic.js", "intervals.js", "answers.js", "words.js", "drawing.js", "view.js")
-"""In this order, with that of the method between them: one function around all, so that nothing else can be reached."""
+"""The scripts in order; the method's own comes second. One function encloses all, so that no names leak."""
 TITLE = "Ask about {}"
 FORM_HTML = (
-    '<noscript><p class="alarm">This page answers by a script, which this browser does not run.</p></noscript>'
+    '<noscript><p class="alarm">This page needs JavaScript, which is disabled in this browser.</p></noscript>'
     '<p id="status" role="status"></p>'
     '<div id="desk" hidden="hidden"><details id="asking"><summary>Change the question</summary>'
     '<form id="question" aria-label="Your question"></form></details>'
     '<section id="answer" aria-label="The answer"></section></div>'
 )
-"""Where the script puts the question and the answer."""
-TEST_KEY_NOTE = "This release was drawn with a known key, for a test: it protects nobody."
+"""The elements that the script fills with the question and the answer."""
+TEST_KEY_NOTE = "This release was drawn with a known test key: it protects no one."
 TOO_LARGE_NOTE = (
-    "This release is too large for one file, so its page holds counts for up to two public columns together; ask about "
-    "fewer columns, or ask the release itself with sfumato."
+    "This release is too large for one file, so its page contains counts for up to two public columns together. Ask "
+    "about fewer columns, or query the release with sfumato."
 )
 
 
 @dataclass(frozen=True)
 class QuestionPage:
-    """A page made from a release, ready to be written."""
+    """A page made from a release."""
 
     manifest: Manifest
     records: int
@@ -76,12 +76,12 @@ class QuestionPage:
 
     @property
     def has_only_counts(self) -> bool:
-        """Whether it holds counts, and not the records."""
+        """Whether it contains counts instead of records."""
         return "tables" in self.contents.script_settings
 
     @cached_property
     def size(self) -> int:
-        """How many bytes the file has."""
+        """The size of the file in bytes."""
         return len(self.to_html().encode())
 
     def to_html(self) -> str:
@@ -121,12 +121,12 @@ class QuestionPage:
 
     def _render_body(self) -> list[str]:
         records_text = f"{self.records:,} {self.manifest.count_unit}"
-        subtitle = f"{records_text}. Every answer comes with its error. Nothing that you ask leaves this page."
+        subtitle = f"{records_text}. Every answer has a standard error. Your questions never leave this page."
         promise = [render_paragraph(self.manifest.guarantee_text)]
         if self.manifest.is_test:
             promise.append(render_paragraph(TEST_KEY_NOTE, "alarm"))
         sections = [
-            Section("What is promised", element("div", *promise, class_="promise")),
+            Section("Guarantee", element("div", *promise, class_="promise")),
             Section("What is not covered", render_list([self._guarantee, *LIMITS])),
             Section("How to read the numbers", render_list(self._reading_notes)),
         ]
@@ -147,24 +147,24 @@ class QuestionPage:
     @property
     def _guarantee(self) -> str:
         guarantee = self.manifest.mechanism.guarantee
-        return f"This kind of promise ({guarantee}): {guarantee.sentence}"
+        return f"The guarantee is of the kind {guarantee}: {guarantee.sentence}"
 
     @property
     def _reading_notes(self) -> list[str]:
         reading_facts = [
-            "A number such as 1,860 \u00b1 110 is an estimate and its standard error. About 95 in 100 of the intervals "
-            "beside such numbers hold the number of the original table, if that is the level; the others do not.",
-            f"The numbers are about the {self.manifest.count_unit} of the original table, not about a population that "
-            "they were taken from.",
-            f"How they are estimated: {self.method.label}. What is assumed: {self.method.assumption}.",
-            "An estimate may be below zero or above what is possible, by chance: so sums of estimates stay right.",
-            "In the picture, a thin upright tick is a bound that is certain; what is dashed is not to be relied on.",
+            "A number such as 1,860 \u00b1 110 is an estimate and its standard error. About 95% of the 95% confidence "
+            "intervals cover the number in the original table; the others do not.",
+            f"The numbers describe the {self.manifest.count_unit} of the original table, not a population from which "
+            "these were sampled.",
+            f"Estimator: {self.method.label}. Assumption: {self.method.assumption}.",
+            "By chance an estimate may be below zero or too large. It is not corrected, so that sums stay unbiased.",
+            "In the picture, a thin vertical tick is a certain bound; dashed marks are unreliable.",
         ]
         if self.has_only_counts:
             reading_facts.append(TOO_LARGE_NOTE)
         if self.contents.omitted_columns:
             names = ", ".join(repr(shorten_text(name, 60)) for name in self.contents.omitted_columns)
-            reading_facts.append(f"Public columns of the release that have no room in this page: {names}.")
+            reading_facts.append(f"Public columns that this page omits for lack of space: {names}.")
         return reading_facts
 
     @property
@@ -172,10 +172,10 @@ class QuestionPage:
         contents_text = "counts of the release" if self.has_only_counts else "all records of the release"
         about = self.manifest.description
         licence = f"Licence: {about.licence}. " if about.licence else ""
-        contact = f"Whom to ask: {about.contact}. " if about.contact else ""
+        contact = f"Contact: {about.contact}. " if about.contact else ""
         return (
-            f"{licence}{contact}This file holds {contents_text}, and nothing that is not in the release; it needs no "
-            f"network, and its policy allows none. Made with sfumato {version('sfumato')}."
+            f"{licence}{contact}This file contains {contents_text} and nothing else. It makes no network requests, and "
+            f"its policy forbids them. Made with sfumato {version('sfumato')}."
         )
 
 
@@ -186,11 +186,11 @@ def make_question_page(
     max_megabytes: float = MAX_MEGABYTES,
     progress: Progress = lambda done, total: None,
 ) -> QuestionPage:
-    """Make the page of a release: of all its records, or of counts where that would be more than so many megabytes."""
+    """Makes the page of a release: with all records, or with counts if records exceed the size limit."""
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest, method = opened.manifest, next(iter(opened.manifest.methods.values()))
     if method.twin is None:
-        raise manifest.mechanism.make_missing_error(PAGE, "answer in a page; ask its releases with sfumato query")
+        raise manifest.mechanism.make_missing_error(PAGE, "answer in a page; use sfumato query for its releases")
     with opened.open_session(TIMEOUT) as session:
         ((_, tallies),) = manifest.encoding.tally_groups(session, Scan(), manifest.naming).items()
         holdings = manifest.encoding.read_side_table(manifest.naming, opened.folder)
@@ -203,16 +203,16 @@ def make_question_page(
             return QuestionPage(manifest, records, method, twin, contents, page_title)
 
         room = int(max_megabytes * MEGABYTE)
-        if records <= room:  # less than a byte is needed for none
+        if records <= room:  # every record needs at least a byte
             answer_page = make_page(pack_records(opened))
             if answer_page.size <= room:
                 return answer_page
-        room -= make_page(PageContents((), {})).size  # what is in every page
+        room -= make_page(PageContents((), {})).size  # the fixed part of every page
         return make_page(count_column_pairs(manifest, session, width, room, progress))
 
 
 def _write_script(twin: BrowserEstimator) -> str:
-    """All scripts in one function; the first lines of each say what it is for, and stay."""
+    """Joins all scripts in one function, with the comments that describe them."""
     here = Path(__file__).parent
     sources = [(here / name).read_text(encoding="utf-8") for name in SCRIPTS]
     sources.insert(1, twin.script.read_text(encoding="utf-8"))
@@ -220,13 +220,13 @@ def _write_script(twin: BrowserEstimator) -> str:
 
 
 def _split_arrays(numbers: JsonView) -> tuple[Json, dict[str, Array]]:
-    """What an estimator is made from: what JSON holds, and arrays."""
+    """Splits an estimator's parameters into JSON values and arrays."""
     arrays = {f"numbers.{name}": value for name, value in numbers.items() if isinstance(value, np.ndarray)}
     return {name: value for name, value in numbers.items() if not isinstance(value, np.ndarray)}, arrays
 
 
 def _format_footer(title: str) -> str:
-    """What stands at the foot of printed pages: a text between quotes in a style."""
+    """The footer of printed pages, safe between quotes in a style."""
     safe_title = "".join(
         letter for letter in shorten_text(title, 80) if letter.isalnum() or letter in " .,:;-()'\u2019"
     )

@@ -1,4 +1,4 @@
-"""What the page that answers adds to the stylesheet of all pages: the question beside the answer, and the plot."""
+"""Adds styles for the question, the answer and its plot to the stylesheet of all pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The question that is put together, and the answer beside it.
+// Shows the form for a question, with the answer beside it.
 
 const MANY = 12, MOST_LISTED = 300, MOST_SHOWN = 300, MOST_GROUPS = 3, MOST_SPLIT = 200, PAUSE = 60;
 const RANGED = new Set(["integer", "number", "date"]);
@@ -8,7 +8,7 @@ class View {
     this.asking = asking;
     this.about = asking.about;
     this.columns = asking.columns;
-    this.descriptions = new Map(Object.entries(asking.about.descriptions));  // an object has names of its own, too
+    this.descriptions = new Map(Object.entries(asking.about.descriptions));  // an object has inherited names
     this.form = document.getElementById("question");
     this.place = document.getElementById("answer");
     this.narrow = window.matchMedia("(max-width:719px)");
@@ -20,12 +20,12 @@ class View {
     window.addEventListener("beforeprint", () => this.answer());
   }
 
-  // Where there is no room beside the answer, the question is folded away until it is changed.
+  // On narrow screens the question is folded away until it is changed.
   fold() {
     document.getElementById("asking").open = !this.narrow.matches;
   }
 
-  // An empty question, split by what is protected.
+  // Starts with an empty question, split by the protected column.
   begin() {
     this.question = {conditions: {}, groups: [this.about.protected[0].id], isShare: false, level: 0.95};
     this.isSorted = false;
@@ -82,7 +82,7 @@ class View {
         return element("label", {}, input, element("span", {}, label(column.values[code])));
       });
       const more = codes.length - items.length;
-      if (more > 0) items.push(element("p", {class: "hint"}, `${more.toLocaleString("en")} more; search for them.`));
+      if (more > 0) items.push(element("p", {class: "hint"}, `${more.toLocaleString("en")} more; use the search.`));
       list.replaceChildren(...items);
     };
     fill("");
@@ -161,7 +161,7 @@ class View {
     this.waiting = setTimeout(() => this.answer(), PAUSE);
   }
 
-  // Whatever leaves the page is the answer to the question as it stands, not to the one before the pause.
+  // Saved and copied answers belong to the current question, not to the one before the pause.
   settle() {
     if (this.waiting) this.answer();
   }
@@ -217,8 +217,8 @@ class View {
     const {isShare, level} = this.question, said = cell(row, isShare), width = this.narrow.matches ? 300 : 520;
     const unit = isShare ? "" : ` ${this.about.counted}`;
     const scale = scaleOf([row], width), words = rowWords(this.words, said);
-    const between = row.isExact ? "exact: it is told by public columns alone, or certain"
-      : `between ${said.low} and ${said.high} (${Math.round(level * 100)}% interval)`;
+    const between = row.isExact ? "exact: it depends on public columns only, or is certain"
+      : `between ${said.low} and ${said.high} (${Math.round(level * 100)}% confidence interval)`;
     return [
       element("p", {class: "headline"}, said.value, element("small", {}, said.error ? ` \u00b1 ${said.error}${unit}` : unit)),
       element("p", {class: "between"}, between),
@@ -245,7 +245,8 @@ class View {
     const lines = rows.map(row => this.line(row, scale, isNarrow));
     const more = all.length - rows.length;
     const told = more > 0 ? `the first ${rows.length} of ${someRows(all.length)}; the CSV has all` : someRows(all.length);
-    const caption = `${told}; \u00b1 standard error, ${Math.round(this.question.level * 100)}% interval, for the original table`;
+    const level = `${Math.round(this.question.level * 100)}%`;
+    const caption = `${told}; \u00b1 standard error, ${level} confidence interval, for the original table`;
     const table = element("table", {class: "answers"}, element("caption", {}, caption),
       element("thead", {}, header), element("tbody", {}, ...lines));
     const notes = [...new Set(rows.map(({note}) => note).filter(note => shortNote(note) !== note))];
@@ -299,7 +300,7 @@ class View {
       try {
         await navigator.clipboard.writeText(text.value);
       } catch {
-        document.execCommand("copy");  // where a browser lets no page write there
+        document.execCommand("copy");  // browsers may forbid writing to the clipboard
       }
       copy.textContent = "Copied";
     }}, "Copy");
@@ -315,9 +316,9 @@ class View {
     });
     const split = this.question.isShare && this.question.groups.some(id => id.startsWith("s"));
     const details = element("details", {class: "elsewhere", open: this.isOpen},
-      element("summary", {}, "Ask the same elsewhere"),
-      element("p", {class: "hint"}, "where the release lies in a folder called release"
-        + (split ? "; shares are these numbers over the records of their group, which are exact" : "")),
+      element("summary", {}, "Ask the same question elsewhere"),
+      element("p", {class: "hint"}, "if the release is in a folder named release"
+        + (split ? "; divide these numbers by the exact number of records in their group to get shares" : "")),
       element("div", {class: "radios", role: "group", "aria-label": "In which language"}, ...radios), text,
       element("div", {class: "tools"}, copy));
     details.addEventListener("toggle", () => { this.isOpen = details.open; });
@@ -338,7 +339,7 @@ function anyOf({values}) {
   return `any of ${values.length.toLocaleString("en")}`;
 }
 
-// The beginning of a long note; the whole of it stands under the table.
+// The beginning of a long note; the full note is under the table.
 function shortNote(note) {
   return note.length > 40 ? note.split(/[:(]/)[0].trim() : note;
 }
@@ -354,7 +355,7 @@ function rowWords(words, {value, error, low, high}) {
 async function start() {
   const status = document.getElementById("status");
   if (typeof DecompressionStream === "undefined") {
-    status.textContent = "This browser is too old for this page: it needs one of 2023 or newer.";
+    status.textContent = "This browser is too old for this page; use one from 2023 or later.";
     status.className = "alarm";
     return;
   }
@@ -363,7 +364,7 @@ async function start() {
   const asking = new Asking(about, await unpacked(document.getElementById("packed").textContent, about.arrays));
   document.getElementById("desk").hidden = false;
   const view = new View(asking);
-  // For whoever looks at this page with the tools of a browser: the same questions, by hand.
+  // For use in the browser's console: the same questions, by hand.
   window.sfumato = {
     about, ask: question => asking.ask(question), sql: question => sqlOf(asking.columns, question),
     csv: question => csvOf(asking.columns, question, asking.ask(question)), view,
@@ -373,6 +374,6 @@ async function start() {
 
 start().catch(error => {
   const status = document.getElementById("status");
-  status.textContent = `This page cannot be read: ${error.message}`;
+  status.textContent = `This page cannot be opened: ${error.message}`;
   status.className = "alarm";
 });

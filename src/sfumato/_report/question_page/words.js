@@ -1,9 +1,9 @@
-// What is said of an answer: numbers with as many digits as their error gives, and the question in SQL, in Python, on
-// the command line; and the answer as CSV.
+// Formats an answer: numbers with digits by their error, the answer as CSV, and the question in SQL, in Python and
+// on the command line.
 
 const MISSING = "(missing)", LONGEST = 1e15, MOST_DIGITS = 8, LONGEST_NAME = 60;
 
-// What steers a line or hides in it, written as an escape.
+// Control and invisible characters, written as escapes.
 const UNPRINTABLE = new RegExp(
   "[\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\u2028\\u2029\\u00ad\\u180e\\u200b"
   + "\\u2060-\\u2065\\u206a-\\u206f\\ufeff\\ufff9-\\ufffb\\ufffe\\uffff]|[\\u{e0000}-\\u{e007f}]|\\p{Cs}", "gu");
@@ -50,7 +50,7 @@ function written(number, place, error = 0) {
   return found.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
 }
 
-// A number, its error and its interval as people read them; empty where there is nothing to say.
+// Formats a number, its error and its interval; parts that do not exist are empty.
 function cell({value, error, low, high}, isShare) {
   if (!Number.isFinite(value)) return {value: "no number", error: "", low: "", high: ""};
   const by = isShare ? 100 : 1, unit = isShare ? "%" : "";
@@ -81,7 +81,7 @@ function sqlValue(value, type) {
   if (type === "date") return `CAST(${sqlText(value)} AS DATE)`;
   if (type === "datetime") return `CAST(${sqlText(value)} AS TIMESTAMP)`;
   if (type === "boolean") return value ? "TRUE" : "FALSE";
-  if (type === "integer") return String(value);  // also where it is a text, because it has so many digits
+  if (type === "integer") return String(value);  // also a string, for integers with many digits
   if (typeof value === "string") return `CAST(${sqlText(value.replace("INF", "Infinity"))} AS DOUBLE)`;
   return String(value);
 }
@@ -101,7 +101,7 @@ function sqlCondition({sql, type, values}, condition) {
   return tests.length === 1 ? tests[0] : `(${tests.join(" OR ")})`;
 }
 
-// The question in SQL. A share of what is protected is counted beside all records of the group.
+// The question in SQL. A share of a protected value is relative to all records of the group.
 function sqlOf(columns, {conditions, groups, isShare}) {
   const given = Object.entries(conditions).filter(([, each]) => each && (each.codes || (each.from ?? each.to ?? null) !== null));
   const test = ([id, each]) => sqlCondition(columns.get(id), each);
@@ -131,7 +131,7 @@ function commandOf(sql, level) {
 
 // --------------------------------------------------------------------------------------------------------------- CSV
 
-// A text that a spreadsheet takes for a text, even if it looks like a formula; between quotes where it must be.
+// Escapes text that looks like a formula, so that a spreadsheet reads it as text; quotes it if necessary.
 function csvText(text) {
   const said = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(said) ? `"${said.replaceAll('"', '""')}"` : said;

@@ -1,5 +1,5 @@
-"""What somebody learns who knows public columns: named attackers, each without the release and with it.
+"""Attackers who know public columns, each without and with the release.
 
-All of them are held out: what is believed of a person is learned from everybody else. So a column in which everybody is
-alone tells nothing, and one that goes with the protected one tells what it tells of people who are not in the table.
+Every attacker learns about a person only from other people. So a column with only unique values discloses nothing,
+and a predictive column discloses as much as it would about people outside the table.
 """

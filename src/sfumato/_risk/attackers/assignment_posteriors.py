@@ -1,7 +1,7 @@
-"""Who of a group has which value, if it is known which values the group has: exactly, by all ways to give them away.
+"""Computes which record of a group has which value, given the group's values: exactly, over all assignments.
 
-This is what a bucket tells, and what the groups of decoys would tell to somebody who knew them: the values that are
-shown are drawn evenly from those of the group, whoever holds which, and so add nothing.
+A bucket discloses this, and so would the groups of decoys to an attacker who knew them. The published values are
+drawn evenly from those of the group and add no information.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import numpy as np
 from sfumato._core.array_types import Codes, Floats, Numbers
 
 LARGEST_EXACT = 10
-"""In larger groups, rows and columns are brought to their sums in turn, which is near to the exact belief."""
+"""For larger groups, rows and columns are scaled to their sums in turn, which approximates the exact posterior."""
 BALANCINGS = 50
 CHUNK = 1 << 21
 
 
 def condition_on_groups(beliefs: Floats, groups: Numbers, true_codes: Codes) -> Floats:
-    """What is believed of each record once it is known which values its group holds; a row each, as before.
+    """Updates each record's probabilities with the values of its group; one row for each record.
 
-    `beliefs` are those of each record for itself; `groups` must be whole, so that `true_codes` says what each of them
-    holds.
+    `beliefs` are the probabilities of each record alone. `groups` must be complete, because `true_codes` gives the
+    values of their records.
     """
     posteriors = np.zeros_like(beliefs)
     order = np.argsort(groups, kind="stable")
@@ -41,10 +41,10 @@ def condition_on_groups(beliefs: Floats, groups: Numbers, true_codes: Codes) -> 
 
 
 def compute_assignment_chances(weights: Floats) -> Floats:
-    """For each group (first axis) the chance that each record (second) has each of as many values (third).
+    """For each group (first axis), the probability that each record (second) has each value (third).
 
-    Every way to give the values away is as likely as the product of its weights. Ways are added up by which values the
-    first records have taken, and which are left for the last ones; no way is looked at by itself.
+    Each assignment has a probability proportional to the product of its weights. Sums over sets of used values replace
+    the list of all assignments: the first records have used these values, and the last ones get the rest.
     """
     number, size, _ = weights.shape
     first_ways, last_ways = np.zeros((1 << size, number)), np.zeros((1 << size, number))
@@ -68,7 +68,7 @@ def compute_assignment_chances(weights: Floats) -> Floats:
 
 
 def balance_weights(weights: Floats) -> Floats:
-    """The weights with rows and columns brought to one in turn."""
+    """Scales the rows and columns of the weights to one, in turn."""
     scaled_weights = weights + np.finfo(np.float64).tiny
     for _ in range(BALANCINGS):
         scaled_weights = scaled_weights / scaled_weights.sum(axis=1, keepdims=True)

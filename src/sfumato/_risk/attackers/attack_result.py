@@ -1,4 +1,4 @@
-"""What an attacker comes to believe without a release, and with it: the one form of all results."""
+"""Beliefs of an attacker without and with a release: the common form of all results."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from sfumato._figures.attack_success import describe_known_columns
 WELL_ABOVE = 1.1
 NORMAL_95 = 1.959963984540054
 ROUNDING = 1e-9
-"""A belief above a limit by no more than this is a matter of floating-point numbers."""
+"""A belief above a limit by less than this is due to floating-point rounding."""
 
 EXPOSURE_EXPLANATION = (
-    "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
-    "each number is without the release -> with it, over the {:,} records that were looked at. Clearly beyond the "
-    "request is a true value that is believed more than was asked for by over a tenth of the odds, also where it was "
-    "above the prior before. A bound limits what the release adds to a belief within its prior; what columns tell by "
-    "themselves, and beliefs above the prior, it does not limit."
+    "Each line is an attacker who knows these columns of a person and their relation to everybody else's values. "
+    "Numbers are percent of records: without the release -> with it, over {:,} records. Clearly above the "
+    "bound: the attacker's odds for the true value exceed the bound by more than 10%, also if they did so without the "
+    "release. A bound limits what the release adds to a belief within the prior. It does not limit what public columns "
+    "disclose by themselves, nor beliefs above the prior."
 )
-"""How tables of attacks are read, given how many records were looked at."""
+"""How to read tables of attacks, given the number of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefSummary:
-    """What is believed of the true values of all persons looked at."""
+    """The attacker's beliefs in the true values of all attacked persons."""
 
     success: float
-    """For which share of the records the likeliest value is the true one."""
+    """The share of records whose likeliest value is the true one."""
     interval: tuple[float, float]
-    """A 95% interval of it, if the records looked at stand for others."""
+    """Its 95% confidence interval, if the attacked records represent others."""
     mean_belief: float
-    """How much the true value is believed on average."""
+    """The mean belief in the true value."""
     worst_belief: float
-    """How much the true value of the most exposed record is believed."""
+    """The belief in the true value of the most exposed record."""
     share_above: float
-    """For which share of the records the true value is believed beyond what the request allows for it."""
+    """The share of records whose true value is believed above the bound."""
     share_well_above: float
-    """The same by more than a tenth of the odds: a column that hardly tells lifts every other record a little."""
+    """The same by more than 10% of the odds: a weakly predictive column raises every second record a little."""
     expected_success: float = math.nan
-    """Which share the attacker expects to be right, by how much the likeliest values are believed."""
+    """The share of correct guesses that the attacker expects, from the beliefs in the likeliest values."""
     deviation: float = math.nan
-    """The standard deviation of what is right about what is expected, if beliefs are those of the law."""
+    """The standard deviation of correct guesses around this expectation, if beliefs have the reference distribution."""
 
     @property
     def surprise(self) -> float:
-        """By how many standard deviations more is right than was expected: what is shown tells more than its law."""
+        """The standard deviations by which correct guesses exceed the expectation of the design."""
         return (self.success - self.expected_success) / max(self.deviation, ROUNDING)
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The summary as JSON."""
         return {
             "right": self.success,
             "right_low": self.interval[0],
@@ -67,34 +67,34 @@ class BeliefSummary:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attacker: who it is, what it was told, and what it believes of a protected column."""
+    """One attacker: its name, its knowledge, and its beliefs about a protected column."""
 
     scenario: str
-    """What kind of attacker: somebody who knows the `frequencies`, `one column` of a person, or `all columns`; ..."""
+    """The kind of attacker, by its knowledge: `frequencies`, `one column` of a person, `all columns`; ..."""
     known_columns: tuple[str, ...]
-    """The public columns that are known of each person."""
+    """The known public columns of each person."""
     protected_column: str
     """The protected column."""
     records: int
-    """How many records were looked at."""
+    """The number of attacked records."""
     without_release: BeliefSummary
     """By the columns alone."""
     with_release: BeliefSummary | None
-    """With what the release shows of the person; None where its law is not known."""
+    """With the person's published value; None if its reference distribution is unknown."""
     label: str = ""
-    """What it knows, where that is not the columns alone."""
+    """The knowledge, where it is more than the columns."""
     control: BeliefSummary | None = None
-    """The same attacker about people of whom the release has no record: what it teaches in general."""
+    """The same attacker about people without a record in the release: what the release teaches in general."""
     seed: int | None = None
-    """The number that what records show was drawn by; None where a secret key drew it."""
+    """The seed of the published values; None if a secret key drew them."""
 
     @property
     def knowledge(self) -> str:
-        """What it knows, so that `somebody who knows ...` can be said."""
+        """The knowledge, as a phrase that completes `an attacker who knows ...`."""
         return self.label or describe_known_columns(self.known_columns)
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The attack as JSON."""
         more: Json = {}
         if self.label:
             more["knows"] = self.label
@@ -114,7 +114,7 @@ class Attack:
 
 
 class BeliefSum:
-    """Adds beliefs up, batch by batch."""
+    """Adds up beliefs batch by batch."""
 
     def __init__(self, limits: Floats) -> None:
         self.limits = limits * (1 + ROUNDING)
@@ -123,7 +123,7 @@ class BeliefSum:
         self.right_guesses = self.total = self.worst = self.expected = self.variance = 0.0
 
     def add(self, beliefs: Floats, true_codes: Codes) -> None:
-        """Add what is believed of some records, and what they hold; of equally likely values one is guessed."""
+        """Adds the beliefs about some records and their true values; of equally likely values one is guessed."""
         true_beliefs, top_beliefs = beliefs[np.arange(len(true_codes)), true_codes], beliefs.max(axis=1, keepdims=True)
         is_likeliest = beliefs >= top_beliefs * (1 - ROUNDING)
         guess_shares = is_likeliest[np.arange(len(true_codes)), true_codes] / is_likeliest.sum(axis=1)
@@ -137,7 +137,7 @@ class BeliefSum:
         self.count_well_above += int((true_beliefs > self.clear_limits.take(true_codes)).sum())
 
     def summarize(self) -> BeliefSummary:
-        """All of it."""
+        """The summary of all batches."""
         record_count = max(self.records, 1)
         success = self.right_guesses / record_count
         share_above, share_well_above = self.count_above / record_count, self.count_well_above / record_count
@@ -154,7 +154,7 @@ class BeliefSum:
 
 
 def compute_wilson_interval(share: float, records: int, errors: float = NORMAL_95) -> tuple[float, float]:
-    """Wilson's score interval of a share, by so many standard errors; at 95% unless something else is wanted."""
+    """Wilson's score interval of a share, 95% by default; `errors` is its half-width in standard errors."""
     squared = errors**2 / records
     middle = (share + squared / 2) / (1 + squared)
     half = math.sqrt(share * (1 - share) * squared + squared**2 / 4) / (1 + squared)

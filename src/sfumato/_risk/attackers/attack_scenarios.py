@@ -1,13 +1,13 @@
-"""Named attackers, each right so often without the release and so often with it: the one axis that is the same for all.
+"""Named attackers with their attack success without and with the release, the same for all mechanisms.
 
-F knows how frequent the values are; C the public column of a person that tells most beside the release; P all public
-columns; O all of them and the true values of a share of the others; D all of them and a second release of the same
-people; L has the release and nothing else. All but L know the original, of each half of the people what the other half
-tells, which is as much as such columns can tell anybody; what L learns, it learns from the release, and its control is
-what that teaches about people of whom the release has no record.
+F knows the frequencies of values; C knows the public column that discloses most with the release; P knows all public
+columns; O also knows the true values of a share of the others; D also has a second release of the same people; L has
+only the release. All but L know the original: for each half of the people they learn from the other half, which is as
+much as such columns can disclose. L learns from the release; its control is what the release teaches about people
+without a record in it.
 
-What is shown before publishing (`planned_exposure.run_planned_attacks`) is not made by these: it looks for the
-strongest belief that a column allows, and these for how often somebody is right.
+The attacks before publishing (`planned_exposure.run_planned_attacks`) are different. They look for the strongest
+belief that a column allows; the attackers here measure how often guesses are correct.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from sfumato._risk.attackers.guesses_from_release import (
 from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, FREQUENCIES, ONE_COLUMN, SMALLEST, Target
 from sfumato.errors import SpecError
 
-# Beliefs made as right as they are strong: what was believed of some people says how far to trust it of others.
+# Calibration: the success of beliefs about one half of the people corrects beliefs about the other half.
 #
-# Naive Bayes is too sure of itself where columns repeat each other. How often beliefs of each strength are right is a
-# rising line, fitted to one half of the people and used for the other, so that nobody's own value decides about him.
+# Naive Bayes overestimates where columns are correlated. The success rate by strength of belief is a rising line,
+# fitted to one half of the people and used for the other, so that no person's own value is used for that person.
 
 MOST_STEPS = 200
 LEAST_RIGHT_GUESSES = 20.0
-"""So many right beliefs are expected at a step on average: fewer would be right by chance."""
+"""The average number of correct beliefs expected at a step: with fewer, chance dominates."""
 SMALLEST_RISE = 1e-9
-"""How much a level line rises all the same, so that a likelier value stays likelier."""
+"""The slope of a level line, so that a likelier value stays likelier."""
 
 BeliefFunction = Callable[[Places], Floats]
-"""What is believed of some records: a row each, which adds up to 1."""
+"""Beliefs about some records: one row each, with sum 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class IsotonicCurve:
-    """How often beliefs are right, by how strong they are: a rising line through some points."""
+    """The success rate of beliefs by their strength: a rising line through some points."""
 
     belief_points: Floats
     success_points: Floats
 
     @classmethod
     def fit(cls, beliefs: Floats, is_right: Mask) -> IsotonicCurve:
-        """The line nearest to what was right, by steps; weak beliefs are many, and have most of the steps."""
+        """Fits the line in steps; weak beliefs are many and have most of the steps."""
         order = np.argsort(beliefs, axis=None, kind="stable")
         sums = np.cumsum(np.sqrt(beliefs.ravel()[order]))
         steps = int(np.clip(beliefs.sum() / LEAST_RIGHT_GUESSES, 1, MOST_STEPS))
@@ -75,15 +75,15 @@ class IsotonicCurve:
         )
 
     def __call__(self, beliefs: Floats) -> Floats:
-        """How far beliefs may be trusted; rows add up to 1 again."""
+        """Calibrated beliefs; rows again have sum 1."""
         calibrated_beliefs = np.interp(beliefs, self.belief_points, self.success_points) + SMALLEST_RISE * beliefs
         return np.asarray(calibrated_beliefs / calibrated_beliefs.sum(axis=1, keepdims=True))
 
 
 def pool_steps(sizes: Floats, *sums: Floats) -> Floats:
-    """Steps put together until the means of the last sums rise: sizes and sums of each, in rows.
+    """Pools steps until the means of the last sums rise: sizes and sums of each, in rows.
 
-    Neighbours that fall are pooled until none does (the pool adjacent violators of Ayer and others 1955).
+    Falling neighbours are pooled until none is left (the pool adjacent violators algorithm of Ayer and others 1955).
     """
     pools: list[Floats] = []
     for step in np.stack([sizes, *sums])[:, sizes > 0].T:
@@ -95,7 +95,7 @@ def pool_steps(sizes: Floats, *sums: Floats) -> Floats:
 
 
 def calibrate_beliefs(target: Target, compute_beliefs: BeliefFunction, rows: Places) -> BeliefFunction:
-    """The same beliefs, those of each half of some people as far as they were right of the other half."""
+    """Calibrates the beliefs of each half of the people by the success in the other half."""
     is_first, lines = target.is_first, []
     for others in (rows[~is_first[rows]], rows[is_first[rows]]):
         if not len(others):
@@ -118,15 +118,15 @@ OTHERS, TWO_RELEASES, RELEASE_ALONE, OWN_BELIEF = "others", "two releases", "rel
 KNOWN_SHARE, KNOWN_SHARES = 0.2, (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 ROUNDS = 10
 MOST_LEARNED = 1 << 21
-"""Records times values that a release is learned from, where every record may have any value."""
+"""The most records times values to learn from a release in which every record may have any value."""
 
 
 def run_attack_scenarios(
     setup: AttackSetup, second_setup: AttackSetup | None = None, *, known_share: float = KNOWN_SHARE
 ) -> tuple[Attack, ...]:
-    """All attackers, those who know least first; with what a second release shows of the same people, if there is one.
+    """Runs all attackers, least knowledge first; with a second release of the same people, if there is one.
 
-    Somebody who knows public columns is left out where there are none.
+    Without public columns, the attackers who know public columns are skipped.
     """
     attack_results = [attack_with_frequencies(setup)]
     if setup.target.columns:
@@ -141,37 +141,36 @@ def run_attack_scenarios(
 
 
 def attack_with_frequencies(setup: AttackSetup) -> Attack:
-    """F: whoever knows how frequent the values are."""
+    """F: an attacker who knows the frequencies of values."""
     return _attack(setup, FREQUENCIES, (), setup.target.learn(()).compute_beliefs)
 
 
 def attack_with_worst_column(setup: AttackSetup) -> Attack:
-    """C: whoever knows the public column that makes most guesses right, with the release if its law is known."""
+    """C: an attacker who knows the public column with the most correct guesses, with the release where possible."""
     column_attacks = attack_with_each_column(setup)
     if not column_attacks:
-        raise SpecError("there is no public column that somebody could know.")
+        raise SpecError("the release has no public column for this attacker to know.")
     return max(column_attacks, key=lambda attack: (attack.with_release or attack.without_release).success)
 
 
 def attack_with_each_column(setup: AttackSetup) -> tuple[Attack, ...]:
-    """Whoever knows one public column of a person, each in its turn."""
+    """Attackers who each know one public column of a person."""
     names = setup.target.columns
     return tuple(_attack(setup, ONE_COLUMN, (name,), setup.target.learn_across_halves((name,))) for name in names)
 
 
 def attack_with_all_columns(setup: AttackSetup) -> Attack:
-    """P: whoever knows all public columns, and trusts what they say as far as it was right of others."""
+    """P: an attacker who knows all public columns, with beliefs calibrated on other people."""
     return _attack(setup, ALL_COLUMNS, tuple(setup.target.columns), _compute_calibrated_beliefs(setup))
 
 
 def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> Attack:
-    """O: the same with the true values of a share of the others, drawn by chance; who is known is not attacked.
+    """O: also knows the true values of a random share of the others; only the rest is attacked.
 
-    Those of a group who are known leave it, with their values. Where what a record shows does not depend on others, it
-    is weighed as before.
+    Known people leave their group, with their values. Published values that do not depend on others are used as before.
     """
     if not 0 <= share < 1:
-        raise SpecError(f"a share of {share} of the others cannot be known; name one from 0 on and below 1.")
+        raise SpecError(f"the share of known others is {share}; it must be at least 0 and below 1.")
     random_bits = setup.draws.get_stream("others").draw_bits(0, len(setup.target.true_codes))
     is_known: Mask = random_bits < np.uint64(int(share * 2**64))
     rows = setup.rows[~is_known[setup.rows]]
@@ -181,9 +180,9 @@ def attack_with_known_others(setup: AttackSetup, share: float = KNOWN_SHARE) -> 
 
 
 def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> Attack:
-    """D: the same with two releases that were drawn independently."""
+    """D: the same with two independent releases."""
     if not np.array_equal(setup.target.true_codes, second_setup.target.true_codes):
-        raise SpecError("the two releases are not of the same people; name two releases of one table.")
+        raise SpecError("the two releases are not about the same people; name two releases of one table.")
 
     def update_twice(beliefs: Floats, rows: Places) -> Floats | None:
         first_posteriors, likelihoods = setup.update_beliefs(beliefs, rows), second_setup.compute_likelihoods(rows)
@@ -200,13 +199,13 @@ def attack_with_two_releases(setup: AttackSetup, second_setup: AttackSetup) -> A
 def measure_by_known_share(
     setup: AttackSetup, shares: Sequence[float] = KNOWN_SHARES
 ) -> tuple[tuple[float, float | None], ...]:
-    """How often O is right with the release, by the share of the others whose values are known: for a figure."""
+    """Measures O's success with the release by the share of known others, for a figure."""
     beliefs_by_share = [(share, attack_with_known_others(setup, share).with_release) for share in shares]
     return tuple((share, None if belief is None else belief.success) for share, belief in beliefs_by_share)
 
 
 def attack_with_own_belief(setup: AttackSetup, prior: Mapping[Value, float] | Path, domain: Sequence[Value]) -> Attack:
-    """Whoever believes of everybody what was given: a part of the whole for each value, or a CSV of `value,share`."""
+    """An attacker with your own belief about every person: a share for each value, or a CSV of `value,share`."""
     if isinstance(prior, Path):
         prior = {
             value: float(parse_exact(row["share"], "a share"))
@@ -215,23 +214,23 @@ def attack_with_own_belief(setup: AttackSetup, prior: Mapping[Value, float] | Pa
     given_shares = match_to_domain(prior, domain, "share")
     parts = np.array([0.0 if part is None else part for part in given_shares])
     if not np.isfinite(parts).all() or (parts < 0).any() or not parts.sum() > 0:
-        raise SpecError("a belief is made of parts of a whole: numbers from 0 on, and not all of them 0.")
+        raise SpecError("the shares of a belief must be at least 0, and not all of them 0.")
     share = parts / parts.sum()
     return _attack(setup, OWN_BELIEF, (), lambda rows: np.tile(share, (len(rows), 1)), "what you believe")
 
 
 def attack_with_release_alone(setup: AttackSetup, rounds: int = ROUNDS, most_learned: int = MOST_LEARNED) -> Attack:
-    """L: whoever has the release and nothing else, and learns from it how public columns go with values.
+    """L: an attacker who has only the release and learns from it how public columns predict values.
 
-    The control: the same learned from one half of the records about the people of the other one, of whom only public
-    columns are looked at.
+    The control learns the same from one half of the records, about people of the other half of whom it sees only public
+    columns.
     """
     target, groups = setup.target, setup.groups
-    baseline = _attack(setup, RELEASE_ALONE, (), target.learn(()).compute_beliefs, "nothing but the release")
+    baseline = _attack(setup, RELEASE_ALONE, (), target.learn(()).compute_beliefs, "only the release")
     columns = [codes.astype(np.int64) for codes in target.columns.values()]
     if baseline.with_release is None or not columns:
         return baseline
-    # In no order that a table may have.
+    # By a hash, so that the order of the table does not matter.
     rows = np.argsort(hash_numbers(np.arange(len(target.true_codes)), np.uint64(1)))
     rows = rows[: most_learned // target.size] if groups is None else rows
 
@@ -260,14 +259,14 @@ def attack_with_release_alone(setup: AttackSetup, rounds: int = ROUNDS, most_lea
 
 
 def count_group_values(groups: Places, true_codes: Codes, size: int) -> Holdings:
-    """What groups hold, by what their records do."""
+    """Lists the values of groups from the values of their records."""
     lines, counts = np.unique(groups * size + true_codes, return_counts=True)
     numbers, places = np.divmod(lines, size)
     return Holdings(numbers, places, counts, domain_size=size)
 
 
 def _compute_calibrated_beliefs(setup: AttackSetup) -> BeliefFunction:
-    """What all public columns tell, as far as it was right of others; the same under every mechanism."""
+    """Calibrated beliefs from all public columns; the same for every mechanism."""
     target, key = setup.target, setup.rows.tobytes()
     if key not in target.belief_cache:
         target.belief_cache[key] = calibrate_beliefs(
@@ -284,7 +283,7 @@ def _attack(  # noqa: PLR0913, PLR0917 - who it is, what it believes, and how it
     label: str = "",
     update_beliefs: Callable[[Floats, Places], Floats | None] | None = None,
 ) -> Attack:
-    """Everybody who is attacked, without the release and with it."""
+    """Attacks every person, without and with the release."""
     rows, target = setup.rows, setup.target
     beliefs = compute_beliefs(rows)
     posteriors = (update_beliefs or setup.update_beliefs)(beliefs, rows)

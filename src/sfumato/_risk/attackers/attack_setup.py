@@ -1,7 +1,7 @@
-"""What attackers see: records of whom the truth is known, and how likely each shows what it does from each value.
+"""Input of the attacks: records with known true values, and the likelihood of their published values.
 
-The records are those of a release that could be, drawn with a key that is thrown away (`make_planned_setups`), or
-those of the release itself, matched with the original by the key of its plan file (`release_matching`).
+The records belong to a possible release, drawn with a discarded key (`make_planned_setups`), or to the release
+itself, matched with the original by the key of its plan file (`release_matching`).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ SEED_DIGITS = 64
 
 @dataclass(frozen=True, eq=False)
 class AttackSetup:
-    """One protected column, what is published of it, and who is attacked."""
+    """One protected column, its published values, and the attacked records."""
 
     target: Target
     compute_likelihoods: Callable[[Places], Floats | None] = field(repr=False)
-    """How likely some records show what they do from each value, up to a factor of the record; None if not known."""
+    """The likelihood of records' published values for each true value, up to a factor per record; None if unknown."""
     rows: Places = field(repr=False)
-    """The records that are attacked; whole groups, where there are groups."""
+    """The attacked records; whole groups, if there are groups."""
     groups: Codes | None = field(default=None, repr=False)
-    """The group of each record, where it is published which values each group has, and all records are here."""
+    """The group of each record, if the values of each group are published and all its records are here."""
     draws: Draws = field(default_factory=Draws.from_fresh_key, repr=False)
-    """By which an attacker's luck is drawn, such as whom of the others it knows."""
+    """Random draws of the attacker, such as the choice of known people."""
     seed: int | None = None
-    """The number behind these draws; None where they are secret."""
+    """The seed of these draws; None if they are secret."""
 
     def update_beliefs(self, beliefs: Floats, rows: Places) -> Floats | None:
-        """What is believed of some records with what the release shows of them, by Bayes' rule."""
+        """Beliefs about some records with the release, by Bayes' rule."""
         if self.groups is not None:
             return condition_on_groups(beliefs, self.groups[rows], self.target.true_codes[rows])
         likelihoods = self.compute_likelihoods(rows)
@@ -52,11 +52,11 @@ class AttackSetup:
 
 
 def make_draws(seed: int | None) -> Draws:
-    """Draws that are thrown away: secret, or those of a number, so that an attack can be repeated."""
+    """Makes the draws of an attack: secret, or from a seed, so that it can be repeated."""
     if seed is None:
         return Draws.from_fresh_key()
     if not 0 <= seed < 16**SEED_DIGITS:
-        raise SpecError(f"a seed is a number from 0 on, of at most {SEED_DIGITS} hexadecimal digits.")
+        raise SpecError(f"the seed must be a number of at least 0, with at most {SEED_DIGITS} hexadecimal digits.")
     return Draws.unsafe_test_key(f"{seed:0{SEED_DIGITS}x}")
 
 
@@ -67,7 +67,7 @@ def make_planned_setups(
     protected_targets: Sequence[Target],
     seed: int | None = None,
 ) -> list[AttackSetup]:
-    """A scene for each protected column, as a plan would publish the records of a sample."""
+    """Makes a setup for each protected column, with a sample's records published by a plan."""
     draws = make_draws(seed)
     perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive, draws)
     groups = perturbed_records.cells if sample.is_whole and chosen.mechanism.bucket_table is not None else None
@@ -85,9 +85,9 @@ def make_planned_setups(
 
 
 def select_attacked_rows(rows: Places, target: Target, groups: Codes | None) -> Places:
-    """As many of the records as an attack looks at: the first ones, or those of the groups with the first ids.
+    """Selects as many records as an attack can use: the first ones, or the groups with the first ids.
 
-    Neither tells anything: records come in a random order, and ids are random.
+    Neither discloses anything: records come in random order, and ids are random.
     """
     if groups is None:
         return rows[: target.attacked_count]

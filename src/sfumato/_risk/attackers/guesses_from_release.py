@@ -1,9 +1,9 @@
-"""What a release teaches by itself: what each record shows, weighed by what people look like.
+"""Learns from a release alone: published values, weighed by the public columns of the records.
 
-Whoever has the release and nothing else starts from what a record shows (the values of a bucket are equally likely for
-all its people; a published value is true as often as the design says), counts how often each value then goes with each
-value of a public column, weighs the values of every record by that, and begins again. Each column is taken for itself,
-given the value.
+The attacker starts from the published value of each record. The values of a bucket are equally likely for all its
+people; a published value is true as often as the design says. Then the attacker counts how often each value occurs
+with each value of a public column, weighs the values of every record by these counts, and repeats. Columns are
+treated as independent given the value.
 
 Source: Kifer 2009 (attacks on privacy and de Finetti's theorem); here naive Bayes by expectation and maximisation, with
 weights balanced in each bucket so that every value in it is given away as often as it is there.
@@ -21,25 +21,25 @@ from sfumato._core.array_types import Floats, Places
 from sfumato._records.tally import Holdings
 
 BALANCINGS = 10
-"""How often rows and columns of the weights of a bucket are brought to their sums in turn."""
+"""The number of times that rows and columns of a bucket's weights are scaled to their sums."""
 FIRST_ROUNDS, FIRST_RECORDS = 200, 10_000
-"""In so many rounds, by about so many records, the shares of the values are learned before any column is looked at."""
+"""Rounds and records used to learn the shares of the values before any column is used."""
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateBeliefs:
-    """For each record the values that it may have, and how much each is believed."""
+    """The possible values of each record, with their probabilities."""
 
     candidates: Places
-    """Places of values; minus one where a bucket holds fewer."""
+    """Places of values; minus one if a bucket has fewer."""
     weights: Floats
     size: int
-    """How many values there are."""
+    """The number of values."""
 
     @property
     def value_beliefs(self) -> Floats:
-        """How much each value of the domain is believed, a row for each record."""
-        belief_table = np.zeros((len(self.weights), self.size + 1))  # what is no candidate goes to the last column
+        """The belief in each value of the domain, one row a record."""
+        belief_table = np.zeros((len(self.weights), self.size + 1))  # missing candidates go to the last column
         np.put_along_axis(belief_table, self.candidates, self.weights, axis=1)
         return belief_table[:, : self.size]
 
@@ -51,7 +51,7 @@ class CandidateBeliefs:
 
 
 def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Places], rounds: int) -> CandidateBeliefs:
-    """What the buckets of the records, their contents and the public columns teach in so many rounds."""
+    """Learns from buckets, their contents and the public columns, in the given number of rounds."""
     order = np.argsort(holdings.buckets, kind="stable")
     numbers, places, counts = (array[order] for array in (holdings.buckets, holdings.places, holdings.counts))
     rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
@@ -71,14 +71,14 @@ def learn_from_buckets(buckets: Places, holdings: Holdings, columns: Sequence[Pl
 
 
 def learn_by_rounds(likelihoods: Floats, columns: Sequence[Places], rounds: int) -> Iterator[CandidateBeliefs]:
-    """The same where each record shows something for itself, and may have any value: what is believed by round.
+    """Learns from separately published records that may have any value, and yields the beliefs of each round.
 
-    Noise is learned along with the rest, and more of it in every round.
+    Noise is learned as well, and more of it in every round.
     """
     size = likelihoods.shape[1]
     shares = np.full(size, 1 / size)
     first, times = _count_distinct_rows(likelihoods[:: max(1, len(likelihoods) // FIRST_RECORDS)])
-    for _ in range(FIRST_ROUNDS):  # each value by what it has of every record; as products of matrices, which are quick
+    for _ in range(FIRST_ROUNDS):  # total weight of each value, by matrix products for speed
         shares = shares * (first.T @ (times / (first @ shares))) / times.sum()
     weights = likelihoods * shares
     weights /= weights.sum(axis=1, keepdims=True)
@@ -91,7 +91,7 @@ def learn_by_rounds(likelihoods: Floats, columns: Sequence[Places], rounds: int)
 
 
 def _count_distinct_rows(likelihoods: Floats) -> tuple[Floats, Floats]:
-    """The different rows, and how many records have each: most records show what others show too."""
+    """The distinct rows and their numbers of records: most published values repeat."""
     rows = np.ascontiguousarray(likelihoods)
     row_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     _, places, times = np.unique(row_bytes, return_index=True, return_counts=True)
@@ -99,9 +99,9 @@ def _count_distinct_rows(likelihoods: Floats) -> tuple[Floats, Floats]:
 
 
 def learn_best_round(likelihoods: Floats, columns: Sequence[Places], rounds: int) -> CandidateBeliefs:
-    """The same after as many rounds as let one half of the records foretell best what the other half shows.
+    """The beliefs of the round in which one half of the records best predicts the published values of the other.
 
-    The release itself tells that, so whoever has it can stop in time.
+    The release suffices to find this round, so an attacker can stop in time.
     """
     half, best_fit, best_round = len(likelihoods) // 2, -np.inf, 0
     one, other = [column[:half] for column in columns], [column[half:] for column in columns]
@@ -114,7 +114,7 @@ def learn_best_round(likelihoods: Floats, columns: Sequence[Places], rounds: int
 
 
 def predict_others(learned_beliefs: CandidateBeliefs, columns: Sequence[Places], others: Sequence[Places]) -> Floats:
-    """What is believed of others, of whom nothing is known but their columns, by what was learned of some records."""
+    """Beliefs about other people, known only by their columns, learned from some records."""
     value_beliefs = learned_beliefs.value_beliefs
     shares = value_beliefs.mean(axis=0)
     logarithms = np.tile(np.log(np.maximum(shares, np.finfo(np.float64).tiny)), (len(others[0]) if others else 0, 1))
@@ -128,7 +128,7 @@ def predict_others(learned_beliefs: CandidateBeliefs, columns: Sequence[Places],
 
 
 def _compute_candidate_weights(candidates: Places, weights: Floats, columns: Sequence[Places], size: int) -> Floats:
-    """How likely the public columns of each record are for each of its candidates, up to a factor."""
+    """The likelihood of each record's public columns for each of its candidates, up to a factor."""
     logarithms = np.zeros(weights.shape)
     for column in columns:
         width = int(column.max()) + 1
@@ -140,7 +140,7 @@ def _compute_candidate_weights(candidates: Places, weights: Floats, columns: Seq
 
 
 def _compute_value_weights(weights: Floats, columns: Sequence[Places]) -> Floats:
-    """The same where every value is a candidate."""
+    """The same if every value is a candidate."""
     logarithms = np.zeros(weights.shape)
     for column in columns:
         table = _sum_weights_by_value(weights, column, int(column.max()) + 1)
@@ -149,13 +149,13 @@ def _compute_value_weights(weights: Floats, columns: Sequence[Places]) -> Floats
 
 
 def _sum_weights_by_value(weights: Floats, column: Places, width: int) -> Floats:
-    """For each value (row) how much of it goes with each value of a column."""
+    """For each value (row), its total weight with each value of a column."""
     return np.array([np.bincount(column, weights=value_weights, minlength=width) for value_weights in weights.T])
 
 
 def _compute_smoothed_shares(table: Floats, column: Places) -> Floats:
-    """From how much goes together to shares: how often a value (row) goes with each value of a column."""
+    """Turns weights into shares: how often each value (row) occurs with each value of a column."""
     width = table.shape[1]
-    # One record more of each value, spread as the whole column is: nothing that occurs is taken to be impossible.
+    # One more record of each value, distributed like the whole column: no value that occurs is impossible.
     overall = (np.bincount(column, minlength=width) + 1 / width) / (len(column) + 1)
     return np.asarray((table + overall) / (table.sum(axis=1, keepdims=True) + 1))

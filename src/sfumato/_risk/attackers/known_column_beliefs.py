@@ -1,8 +1,8 @@
-"""What is believed of a person by somebody who knows some public columns, and how these go with the values of others.
+"""Beliefs of an attacker who knows public columns of a person and how these predict the values of others.
 
-Each column weighs the values by their counts among the others who share the person's value of it, and by the shares of
-the table as if these were so many further records (naive Bayes, leaving one out). How much the shares of the table
-weigh, and how much columns repeat each other, is what predicts the others best.
+Each column weighs the values by their counts among other people with the same column value. The shares of the whole
+table count as further records (naive Bayes, leaving one out). The weight of these shares, and the correction for
+correlated columns, are those that predict the others best.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ import numpy as np
 from sfumato._core.array_types import Codes, Floats, Places
 
 WEIGHTS = np.geomspace(0.1, 10_000, 16)
-"""As how many further records the shares of the table may count."""
+"""The choices for the number of records that the table's shares may count as."""
 TEMPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
-"""How much of what columns say together may be believed."""
+"""The choices for the share of the columns' joint evidence to use."""
 MOST_CELLS = 1 << 22
-"""A larger table of counts is kept sparse."""
+"""Larger tables of counts are sparse."""
 TUNING_CELLS = 1 << 18
-"""On as many records as have this many beliefs the temper is chosen."""
+"""The number of beliefs, and so of records, on which the temper is chosen."""
 
 
 Table = Any
-"""Rows of a table by their numbers: an array, or a sparse one where there are many."""
+"""Takes rows of a table by number, from a dense or sparse array."""
 
 
 @dataclass(frozen=True)
 class ColumnEvidence:
-    """One column: what it says for each value, and what of that is a person's own record."""
+    """The evidence of one column for each value, and the part that comes from a person's own record."""
 
     codes: Codes
     log_weights: Table
-    """For each value of the column (row) and each protected value (column), the logarithm of what it weighs more."""
+    """For each value of the column (row) and each protected value (column), the logarithm of its relative weight."""
     own_log_weights: Floats
-    """For each record, what it adds to what is said of its own value."""
+    """For each record, its own contribution to the evidence for its value."""
 
     @classmethod
     def of(cls, codes: Codes, true_codes: Codes, shares: Floats, height: int = 0) -> ColumnEvidence:
-        """Count how a column goes with the protected values; it may have more values than are met here."""
+        """Counts how a column and the protected values occur together; values may be missing from these records."""
         codes = codes.astype(np.int64)
         counts, cell_counts = count_cooccurrences(codes, true_codes, len(shares), height)
         weight = _choose_prior_weight(codes, cell_counts, true_codes, shares)
@@ -50,7 +50,7 @@ class ColumnEvidence:
                 own_log_weights = _compute_own_evidence(
                     cell_counts, weight * shares.take(true_codes), weight, len(true_codes)
                 )
-            else:  # the same for all records of a cell
+            else:  # equal for all records of a cell
                 own_log_weights = _compute_own_evidence(
                     np.maximum(counts, 1), weight * shares, weight, len(true_codes)
                 ).take(codes * len(shares) + true_codes)
@@ -60,29 +60,29 @@ class ColumnEvidence:
         return cls(codes, counts, own_log_weights)
 
     def look_up(self, rows: Places) -> Floats:
-        """What the column says of some records, for each protected value."""
+        """The evidence of the column for each protected value of some records."""
         return select_rows(self.log_weights, self.codes[rows])
 
 
 def _compute_own_evidence(cell_counts: Floats, prior: Floats, weight: float, records: int) -> Floats:
-    """What a record adds to what is said of its own value, which so many records of its column hold.
+    """A record's contribution to the evidence for its own value, given the number of records with this value.
 
-    Without it, its value is rarer in the table too: else its own value would seem a little less likely.
+    Without the record its value is also rarer in the table; otherwise the true value would seem slightly less likely.
     """
     others = np.maximum(prior - weight / records, prior / records)
     return np.log1p(cell_counts / prior) - np.log1p((cell_counts - 1) / others)
 
 
 def select_rows(table: Table, rows: Codes) -> Floats:
-    """Some rows of a table, written out."""
+    """Takes rows of a table as a dense array."""
     table_rows = table[rows]
     return np.asarray(table_rows if isinstance(table, np.ndarray) else table_rows.toarray())
 
 
 def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int = 0) -> tuple[Table, Floats]:
-    """How often each value of a column (row) meets each of so many values; and of each record, how often its own do.
+    """Counts how often each column value (row) occurs with each protected value, also for each record's own pair.
 
-    The table has a row for each value that occurs, or as many as are asked for.
+    The table has a row for each value that occurs, or as many rows as requested.
     """
     height, wide = max(int(codes.max(initial=0)) + 1, height), codes.astype(np.int64)
     keys = wide * size + true_codes
@@ -98,8 +98,8 @@ def count_cooccurrences(codes: Codes, true_codes: Codes, size: int, height: int 
 
 
 def _choose_prior_weight(codes: Codes, cell_counts: Floats, true_codes: Codes, shares: Floats) -> float:
-    """The weight of the table's shares under which records are likeliest by what the others say."""
-    step = max(1, len(cell_counts) // 10_000)  # one number is chosen, and as many records are enough for it
+    """The weight of the table's shares with the highest likelihood of all records, each predicted from the others."""
+    step = max(1, len(cell_counts) // 10_000)  # a sample is enough to choose one number
     sizes = np.bincount(codes).astype(np.float64).take(codes[::step])
     cell_counts, shares = cell_counts[::step], shares.take(true_codes[::step])
     fits = [np.log((cell_counts - 1 + weight * shares) / (sizes - 1 + weight)).sum() for weight in WEIGHTS]
@@ -107,13 +107,13 @@ def _choose_prior_weight(codes: Codes, cell_counts: Floats, true_codes: Codes, s
 
 
 def compute_smoothed_shares(true_codes: Codes, size: int) -> Floats:
-    """The shares of the values, of which none is nothing."""
+    """The shares of the values, all of them positive."""
     return (np.bincount(true_codes, minlength=size) + 1 / size) / (len(true_codes) + 1)
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is believed by somebody who knows some columns of a person, before anything is published."""
+    """Beliefs of an attacker who knows some columns of a person, before anything is published."""
 
     shares: Floats
     true_codes: Codes
@@ -122,12 +122,12 @@ class Knowledge:
 
     @classmethod
     def of(cls, evidence: Sequence[ColumnEvidence], true_codes: Codes, shares: Floats) -> Knowledge:
-        """What is believed by some columns; each record is left out where it is believed something of."""
+        """Beliefs from some columns; each record is left out of the evidence about itself."""
         knowledge = cls(shares, true_codes, evidence)
         return knowledge if len(evidence) < 2 else knowledge.tune_temper()  # noqa: PLR2004
 
     def tune_temper(self) -> Knowledge:
-        """The same, with as much of the evidence as predicts best."""
+        """Reduces the evidence to the strength that predicts best."""
         rows = np.arange(min(len(self.true_codes), max(1, TUNING_CELLS // len(self.shares))))
         log_weights, true_codes, fits, shares = (
             self._sum_log_weights(rows),
@@ -149,18 +149,18 @@ class Knowledge:
         return Knowledge(self.shares, self.true_codes, self.evidence, float(TEMPERS[int(np.argmax(fits))]))
 
     def compute_beliefs(self, rows: Places) -> Floats:
-        """What is believed of some records: a row each, which adds up to 1."""
+        """Beliefs about some records: one row each, with sum 1."""
         return self._normalize(self._sum_log_weights(rows))
 
     def predict_others(self, columns: Sequence[Codes], people: int) -> Floats:
-        """What is believed of so many people who are not among the records, by their columns."""
+        """Beliefs about people outside these records, by their columns."""
         log_weights = np.zeros((people, len(self.shares)))
         for column_evidence, codes in zip(self.evidence, columns, strict=True):
             log_weights += select_rows(column_evidence.log_weights, codes.astype(np.int64))
         return self._normalize(log_weights)
 
     def _normalize(self, log_weights: Floats) -> Floats:
-        """Beliefs, in the place of what was said."""
+        """Turns log-weights into beliefs, in place."""
         log_weights *= self.temper
         log_weights += np.log(self.shares)
         log_weights -= log_weights.max(axis=1, keepdims=True)

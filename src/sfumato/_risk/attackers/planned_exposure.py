@@ -1,6 +1,6 @@
-"""What a release would add to what public columns tell: for its holder, before anything is published.
+"""Measures before publishing what a release adds to the attack success of known public columns. Private.
 
-What records would show is drawn with a key that is thrown away, so that the look at it costs the release nothing.
+The published values are drawn with a discarded key, so the measurement does not weaken the guarantee of the release.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sfumato._risk.attackers.predictive_columns import (
 )
 
 MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
-"""Records times values of an attack, and the fewest records: of more, those are taken that come first by chance."""
+"""The most records times values of an attack, and the fewest records; larger tables are sampled at random."""
 CHUNK_BELIEFS = 1 << 18
 SMALLEST = np.finfo(np.float64).tiny
 FREQUENCIES, ONE_COLUMN, ALL_COLUMNS = "frequencies", "one column", "all columns"
@@ -40,7 +40,7 @@ FREQUENCIES, ONE_COLUMN, ALL_COLUMNS = "frequencies", "one column", "all columns
 
 @dataclass(frozen=True)
 class Target:
-    """One protected column: its name, what the records hold of it, and how far each value may be believed."""
+    """One protected column: its name, the true values of the records, and the belief limit of each value."""
 
     name: str
     true_codes: Codes
@@ -48,26 +48,26 @@ class Target:
     columns: Mapping[str, Codes] = field(repr=False)
     """The public columns of the same records."""
     column_sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """How many values columns have, where not all of them may be here."""
+    """The numbers of possible values of the columns, where not all occur here."""
 
     @property
     def size(self) -> int:
-        """How many values it has."""
+        """The number of values."""
         return len(self.limits)
 
     @property
     def attacked_count(self) -> int:
-        """How many records are looked at."""
+        """The number of attacked records."""
         return min(len(self.true_codes), max(LEAST_RECORDS, MOST_BELIEFS // self.size))
 
     @cached_property
     def shares(self) -> Floats:
-        """The shares of its values."""
+        """The shares of the values."""
         return compute_smoothed_shares(self.true_codes, self.size)
 
     @cached_property
     def evidence(self) -> dict[str, ColumnEvidence]:
-        """What each public column says of it."""
+        """The evidence of each public column."""
         shares = self.shares
 
         def count_evidence(name: str) -> ColumnEvidence:
@@ -78,7 +78,7 @@ class Target:
 
     @cached_property
     def halves(self) -> tuple[Target, Target]:
-        """The records of each half, by no order that a table may have."""
+        """The records of each half, independent of their order in a table."""
         heights = {name: int(codes.max(initial=0)) + 1 for name, codes in self.columns.items()}
         half_targets = []
         for rows in (np.flatnonzero(self.is_first), np.flatnonzero(~self.is_first)):
@@ -88,19 +88,19 @@ class Target:
 
     @cached_property
     def belief_cache(self) -> dict[bytes, Callable[[Places], Floats]]:
-        """What is believed of it by some of its records, for whoever attacks several releases of the same people."""
+        """Cached beliefs about some of its records, for attacks on several releases of the same people."""
         return {}
 
     @cached_property
     def is_first(self) -> Mask:
-        """Which records are in the first half: by a hash of their numbers."""
+        """The records of the first half, by a hash of their numbers."""
         return np.asarray(hash_numbers(np.arange(len(self.true_codes)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
 
     def learn_across_halves(self, known_columns: Sequence[str]) -> Callable[[Places], Floats]:
-        """What somebody believes of the people of each half who knows some columns, and how they go in the other half.
+        """Beliefs of an attacker who learns about the people of each half from the other half.
 
-        Where each record is left out by itself, a value that would be as likely as another is always a little less
-        likely if it is the true one: whoever guesses would be wrong by that alone.
+        If each record were only left out of its own evidence, the true one of two equally likely values would always
+        seem less likely. That alone would make guesses wrong.
         """
         if not known_columns:
             return self.learn(()).compute_beliefs
@@ -118,12 +118,12 @@ class Target:
         return compute_beliefs
 
     def learn(self, known_columns: Sequence[str]) -> Knowledge:
-        """What somebody believes of it who knows some public columns."""
+        """Beliefs of an attacker who knows some public columns."""
         return Knowledge.of([self.evidence[name] for name in known_columns], self.true_codes, self.shares)
 
 
 def make_targets(sample: Sample, sensitive: SensitiveColumns, spec: PrivacySpec) -> list[Target]:
-    """What is protected, column by column where each is protected for itself."""
+    """The protected columns, one by one if they are protected separately."""
     column_domains: list[tuple[str, Sequence[Value]]] = [(sensitive.name, sensitive.domain)]
     if sensitive.is_independent:
         column_domains = [(part.name, part.domain) for part in sensitive.parts]
@@ -136,11 +136,11 @@ def make_targets(sample: Sample, sensitive: SensitiveColumns, spec: PrivacySpec)
 def run_planned_attacks(
     chosen: ChosenMechanism, sample: Sample, sensitive: SensitiveColumns, protected_targets: Sequence[Target]
 ) -> tuple[Attack, ...]:
-    """Somebody who knows one public column of a person, each in its turn, and somebody who knows all of them.
+    """Attacks by attackers who each know one public column, and by one who knows all of them.
 
-    Not the attackers of `attack_scenarios`, although they know the same columns: these here learn from everybody but
-    the person, and trust it to the letter, because publishing stops at the strongest belief; those are to be right as
-    often as they believe, and learn from other people.
+    The attackers of `attack_scenarios` know the same columns but are not the same. Those here learn from all other
+    people and use uncalibrated beliefs, because publishing stops at the strongest belief. Those there learn from other
+    people and are calibrated: correct as often as they expect.
     """
     records = max(target.attacked_count for target in protected_targets)
     perturbed_records = draw_published_values(chosen, sensitive, sample.sensitive[:records], Draws.from_fresh_key())
@@ -150,9 +150,9 @@ def run_planned_attacks(
     def run_scenario(number: int, target: Target, scenario: str, names: tuple[str, ...]) -> Attack:
         return attack(scenario, names, target, partial(compute_value_likelihoods, chosen, perturbed_records, number))
 
-    with ThreadPoolExecutor() as pool:  # numpy takes the time, and needs no lock
+    with ThreadPoolExecutor() as pool:  # numpy takes most of the time and releases the lock
         for target in protected_targets:
-            _ = target.evidence  # which all of them need
+            _ = target.evidence  # all attacks need it
         attack_arguments = [
             (number, target, scenario, names)
             for number, target in enumerate(protected_targets)
@@ -167,7 +167,7 @@ def attack(
     target: Target,
     compute_likelihoods: Callable[[Places], Floats | None],
 ) -> Attack:
-    """What is believed of the first records, by the columns alone and with how likely they would show what they do."""
+    """The beliefs about the first records, by the columns alone and with their published values."""
     records, knowledge = target.attacked_count, target.learn(known_columns)
     sum_without, sum_with = BeliefSum(target.limits), BeliefSum(target.limits)
     for rows in split_into_chunks(records, target.size):
@@ -190,7 +190,7 @@ def attack(
 def compute_value_likelihoods(
     chosen: ChosenMechanism, perturbed_records: PerturbedRecords, number: int, rows: Places
 ) -> Floats | None:
-    """How likely some records would show what they do from each value of one protected column, if that is known."""
+    """The likelihood of some records' published values for each value of a protected column, if known."""
     model = chosen.mechanism.attack_model
     if model is None:
         return None
@@ -203,7 +203,7 @@ def compute_value_likelihoods(
 def guess_from_columns(
     target: Target, columns: Sequence[str], single_predictions: Sequence[ColumnPrediction]
 ) -> ColumnPrediction:
-    """How well a protected column is guessed from several columns together, by what is learned of each."""
+    """The success of guessing a protected column from several columns, combined by naive Bayes."""
     order = sorted(
         columns,
         key=lambda name: -max(prediction.success for prediction in single_predictions if prediction.columns == (name,)),
@@ -219,7 +219,7 @@ def guess_from_columns(
 
 
 def split_into_chunks(records: int, size: int) -> Iterator[Places]:
-    """Some rows after the other, as many as have few enough beliefs to be held at once."""
+    """Splits rows into chunks whose beliefs fit into memory."""
     step = max(1, CHUNK_BELIEFS // size)
     for first in range(0, records, step):
         yield np.arange(first, min(first + step, records))
@@ -228,7 +228,7 @@ def split_into_chunks(records: int, size: int) -> Iterator[Places]:
 def draw_published_values(
     chosen: ChosenMechanism, sensitive: SensitiveColumns, codes: Codes, draws: Draws
 ) -> PerturbedRecords:
-    """What records would show; those of one value are spread over its slots as all of them would be."""
+    """Draws published values; the records of one value are distributed over its slots as in the full table."""
     slots = None
     if chosen.mechanism.uses_slots:
         counts = [np.array(chosen.histogram.counts)]
@@ -244,7 +244,7 @@ def draw_published_values(
 
 
 def _spread_over_slots(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
-    """A slot for each record, below the count of its value: in random order, and all of them where all are here."""
+    """A slot for each record below the count of its value, in random order; all slots if all records are here."""
     order = np.lexsort((draws.get_stream("order").draw_bits(0, len(codes)), codes))
     sample_counts = np.bincount(codes, minlength=len(counts))
     ranks = np.arange(len(codes)) - np.repeat(np.cumsum(sample_counts) - sample_counts, sample_counts)
@@ -256,9 +256,9 @@ def _spread_over_slots(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
 
 
 def measure_predictions(protected_targets: Sequence[Target], accepted: Sequence[str]) -> list[ColumnPrediction]:
-    """How well each protected column is guessed from single columns, from two, and from all of them.
+    """The success of guessing each protected column from single columns, from pairs, and from all.
 
-    What was accepted is guessed from alone: that it tells is known, and together with others it would always tell.
+    Accepted columns are measured only one by one: they are known to disclose, and so would every combination with them.
     """
     predictions = []
     for target in protected_targets:

@@ -1,7 +1,7 @@
-"""Which public columns tell the protected one: no perturbation hides what another column says.
+"""Finds public columns that disclose the protected one: perturbation does not change what another column reveals.
 
-A column is guessed by as well as the most frequent value among the others who share it. It tells too much where such a
-guess closes half of the distance between the best blind guess and certainty; so do two columns together, and all.
+The guess for a record is the most frequent value among the others in its class. A column is too predictive if this
+guess closes half of the distance between the best blind guess and certainty. The same holds for pairs and for all.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from sfumato._risk.attackers.attack_result import compute_wilson_interval
 from sfumato.errors import InfeasibleError
 
 COARSER_DOUBT = 0.1
-"""A column is a coarser form of the protected one if that leaves at most this part of its doubt."""
+"""A column is a coarser form of the protected one if that leaves at most this share of its uncertainty."""
 GUESS_ERRORS = 3.0
-"""By so many standard errors a guess must be better than a blind one."""
+"""The standard errors by which a guess must be better than a blind one."""
 MOST_TOGETHER = 2
-"""So many columns are tried together one by one; all of them by what is learned of each."""
+"""The number of columns tried in pairs; for all columns together naive Bayes is used."""
 MOST_WORK, LEAST_RECORDS = 1 << 27, 20_000
-"""Ways to take columns together times records that are looked at for each; and the fewest records."""
+"""The most combinations of columns times records for each, and the fewest records."""
 MOST_CELLS = 1 << 21
-"""Up to so many pairs of groups and values have a table of their counts; beyond, they are sorted."""
+"""The most pairs of groups and values that are counted in a table; more are sorted."""
 DENSE_FACTOR = 4
-"""A table of all groups and values is quicker than a list where it has up to so many times as many cells as records."""
+"""A table of all groups and values is faster than a list up to this number of cells per record."""
 SMALLEST_GROUP = 20
-"""In smaller groups a value is above any share by chance too often to be worth a notice."""
+"""In smaller groups a share is too often large by chance to be worth a notice."""
 
 Keys = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPrediction:
-    """How well a protected column is guessed from others."""
+    """The success of guessing a protected column from others."""
 
     columns: tuple[str, ...]
     protected_column: str
@@ -50,11 +50,11 @@ class ColumnPrediction:
     blind_success: float
     records: int
     is_coarser: bool = False
-    """Whether the column is nearly a function of the protected one: a coarser form of it, which is then public."""
+    """Whether the column is nearly a function of the protected one, so that a coarser form of it is public."""
 
     @property
     def is_predictive(self) -> bool:
-        """Whether the guess closes half of the distance to certainty, and not by the chance of a few records."""
+        """Whether the guess closes half of the distance to certainty, beyond chance."""
         is_better = (
             self.blind_success < 1
             and compute_wilson_interval(self.success, self.records, GUESS_ERRORS)[0] > self.blind_success
@@ -63,26 +63,27 @@ class ColumnPrediction:
 
     @property
     def sentence(self) -> str:
-        """What the columns tell, without a verdict."""
+        """The success of the guess in one sentence, without a verdict."""
         column_text = " and ".join(map(repr, self.columns))
         if len(self.columns) > MOST_TOGETHER:
-            column_text = f"all public columns together (most by {format_values(self.columns, MOST_TOGETHER)})"
+            column_text = f"all public columns together (mainly {format_values(self.columns, MOST_TOGETHER)})"
         return (
-            f"guessing {self.protected_column!r} from {column_text} is right for {self.success:.1%} of the records "
-            f"(blindly: {self.blind_success:.1%})"
+            f"guessing {self.protected_column!r} from {column_text} is correct for {self.success:.1%} of the records "
+            f"(blind guess: {self.blind_success:.1%})"
         )
 
 
 def measure_blind_guess(true_codes: Codes) -> float:
-    """For which share of the records the most frequent value is right."""
+    """The share of records with the most frequent value."""
     return float(np.bincount(true_codes).max(initial=0)) / max(len(true_codes), 1)
 
 
 def measure_best_guess(groups: Keys, true_codes: Codes, size: int) -> float:
-    """For which share of the records the most frequent value among the others of their group is right.
+    """The share of records with the most frequent value among the others of their group.
 
-    Of several equally frequent ones one is guessed; who is alone is guessed blindly. By counts: with n1 records of the
-    most frequent value of a group and n2 of the next, those n1 are guessed right if n1 - 1 > n2, and nobody else.
+    One of several equally frequent values is guessed; a unique record is guessed blindly. By counts: with n1 records of
+    the most frequent value of a group and n2 of the next, the n1 records are guessed correctly if n1 - 1 > n2, and no
+    others.
     """
     keys = groups * size + true_codes
     cells = (int(groups.max(initial=0)) + 1) * size
@@ -104,25 +105,25 @@ def measure_best_guess(groups: Keys, true_codes: Codes, size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _TopValues:
-    """Of each group that has records: its most frequent value, and the next one."""
+    """The most frequent value and the next one of each group with records."""
 
     value: Keys
-    """The first of the most frequent ones."""
+    """The first of the most frequent values."""
     largest: Keys
-    """How many records that has."""
+    """Its number of records."""
     second_largest: Keys
-    """How many records the next one has; 0 where there is none."""
+    """The number of records of the next value; 0 if there is none."""
     ties: Keys
-    """How many values have as many records as the next one, and one more."""
+    """The number of values with as many records as the next one, and with one more."""
 
     @property
     def is_single_record(self) -> npt.NDArray[np.bool_]:
-        """Whether it has one record only."""
+        """Whether the group has a single record."""
         return np.asarray((self.largest == 1) & (self.second_largest == 0))
 
 
 def _find_tops_by_table(keys: Keys, cells: int, size: int) -> _TopValues:
-    """By a table of all groups and values."""
+    """Finds them in a table of all groups and values."""
     table = np.bincount(keys, minlength=cells).reshape(-1, size)
     if not (has_records := table.any(axis=1)).all():
         table = table[has_records]
@@ -134,13 +135,13 @@ def _find_tops_by_table(keys: Keys, cells: int, size: int) -> _TopValues:
 
 
 def _find_tops_by_list(keys: Keys, size: int) -> _TopValues:
-    """By a list of the pairs of groups and values that occur."""
+    """Finds them in a list of the pairs of groups and values that occur."""
     keys, counts = count_keys(keys)
     group, value = np.divmod(keys, size)
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     largest = np.maximum.reduceat(counts, firsts)
     lines = np.diff(firsts, append=len(group))
-    # The next one: the largest of the rest, where one of the largest is taken out.
+    # The next one: the largest after removing one of the largest.
     is_largest = counts == np.repeat(largest, lines)
     top_lines = np.minimum.reduceat(np.where(is_largest, np.arange(len(counts)), len(counts)), firsts)
     other_counts = counts.copy()
@@ -151,7 +152,7 @@ def _find_tops_by_list(keys: Keys, size: int) -> _TopValues:
 
 
 def count_keys(keys: Keys) -> tuple[Keys, Keys]:
-    """The different numbers in rising order, and how often each occurs; few possible ones have a table."""
+    """The distinct numbers in rising order with their counts; a table counts small ranges."""
     if int(keys.max(initial=0)) < MOST_CELLS:
         table = np.bincount(keys)
         distinct_keys = np.flatnonzero(table)
@@ -164,9 +165,9 @@ def count_keys(keys: Keys) -> tuple[Keys, Keys]:
 def measure_guesses(
     columns: Mapping[str, Codes], true_codes: Codes, size: int, protected_column: str, *, together: int
 ) -> list[ColumnPrediction]:
-    """How well the protected column is guessed from each column, or from each so many together."""
+    """The success of guessing the protected column from each column, or from each combination."""
     blind_success, records = measure_blind_guess(true_codes), len(true_codes)
-    if (ways := math.comb(len(columns), together)) > 1:  # of very many, records that come first by chance are enough
+    if (ways := math.comb(len(columns), together)) > 1:  # a random sample is enough for large tables
         records = min(records, max(LEAST_RECORDS, MOST_WORK // ways))
     true_codes = true_codes[:records]
     wide = {name: codes[:records].astype(np.int64) for name, codes in columns.items()}
@@ -180,19 +181,19 @@ def measure_guesses(
         )
 
     def guess_both_ways(names: tuple[str, ...]) -> ColumnPrediction:
-        """Also the other way round: what the protected column decides of another is known as soon as that is public."""
+        """Also measures the reverse: values of another column that the protected one determines are disclosed too."""
         column = wide[names[0]]
         reverse_blind = measure_blind_guess(column)
         reverse_success = measure_best_guess(true_codes.astype(np.int64), column, int(column.max(initial=0)) + 1)
         is_sure = compute_wilson_interval(reverse_success, records, GUESS_ERRORS)[0] > reverse_blind
         return replace(guess(names), is_coarser=is_sure and 1 - reverse_success <= COARSER_DOUBT * (1 - reverse_blind))
 
-    with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
+    with ThreadPoolExecutor() as pool:  # sorting takes most of the time and releases the lock
         return list(pool.map(guess_both_ways if together == 1 else guess, itertools.combinations(wide, together)))
 
 
 def find_predictive_columns(rows: pa.Table, columns: Sequence[str], protected_column: str) -> list[str]:
-    """The columns of a table that tell another one of it, or are a coarser form of it."""
+    """Finds the columns of a table that disclose another one, or are a coarser form of it."""
     column_codes = {
         name: encode_batch_values(rows.column(name).combine_chunks())[0] for name in (*columns, protected_column)
     }
@@ -204,7 +205,7 @@ def find_predictive_columns(rows: pa.Table, columns: Sequence[str], protected_co
 
 
 def count_disclosed_records(codes: Codes, true_codes: Codes, size: int, prior: float, posterior: float) -> int:
-    """The records whose value is within the prior in the table, and above the posterior in their group."""
+    """Counts records whose value is within the prior in the table and above the posterior in their group."""
     keys, counts = count_keys(codes.astype(np.int64) * size + true_codes)
     group, value = np.divmod(keys, size)
     sizes = np.bincount(group, weights=counts).astype(np.int64).take(group)
@@ -213,17 +214,17 @@ def count_disclosed_records(codes: Codes, true_codes: Codes, size: int, prior: f
 
 
 def check_predictive_columns(predictions: Sequence[ColumnPrediction]) -> None:
-    """Stop where public columns tell what is protected, and say what can be done: about single columns first."""
+    """Refuses a publication whose public columns disclose a protected one; single columns are reported first."""
     predictive = sorted(
         (prediction for prediction in predictions if prediction.is_predictive),
         key=lambda prediction: (len(prediction.columns), -prediction.success),
     )
     if not predictive:
         return
-    # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
+    # Of columns that disclose only together, accepting the first suffices; those that disclose alone are all accepted.
     single_columns = [prediction.columns[0] for prediction in predictive if len(prediction.columns) == 1]
     named_columns = list(dict.fromkeys(single_columns)) or list(predictive[0].columns[:1])
     raise InfeasibleError(
-        f"{predictive[0].sentence}, and no perturbation hides what other columns say: leave out what tells "
-        f"(`drop={named_columns!r}`), coarsen it, or go on in spite of it (`accept_disclosing={named_columns!r}`)."
+        f"{predictive[0].sentence}. Perturbing {predictive[0].protected_column!r} does not hide that: drop the column "
+        f"(`drop={named_columns!r}`), coarsen it, or accept the disclosure (`accept_disclosing={named_columns!r}`)."
     )

@@ -1,4 +1,4 @@
-"""Where a publication stops because public columns tell too much beside it."""
+"""Stops a publication whose public columns disclose too much together with it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 LARGEST_LIFTED_SHARE = 0.5
-"""The largest share of the records that a public column may lift well above the caps, where these hold without it."""
+"""The largest share of records that a public column may raise well above the caps."""
 RELEASE_ONLY_GUARANTEES = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
-"""Promises for somebody who knows nothing but the release."""
+"""Guarantees that hold only against an attacker who knows nothing but the release."""
 ALTERNATIVES = (
-    "choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior, drop or coarsen the column"
+    "choose `mechanism='subset'` or `mechanism='uniform'`, which hold for every prior; drop or coarsen the column"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """How many records a public column breaches where the promise is for the marginal prior."""
+    """The share of records whose bound a public column breaches, under a guarantee for the marginal prior."""
 
     column: str
     worst_posterior: float
-    """The largest chance that a protected value can come to have, if it was within the prior in the column's group."""
+    """The largest posterior of a protected value that was within the prior in the column's class."""
     breached_share: float
-    """The expected share of the records for which that is above the posterior."""
+    """The expected share of records with a posterior above the bound."""
 
 
 def measure_breaches(chosen: ChosenMechanism, sample: Sample) -> list[Breach]:
-    """Look at each public column, by the exact law of the plan; some groups at a time."""
+    """Measures each public column by the plan's exact distribution, some groups at a time."""
     risks = chosen.mechanism.require(GroupRisk)
     size, column_breaches = chosen.histogram.domain_size, []
     for column, codes in sample.columns.items():
@@ -57,24 +57,24 @@ def measure_breaches(chosen: ChosenMechanism, sample: Sample) -> list[Breach]:
 
 
 def check_breaches(column_breaches: Sequence[Breach], limit: Fraction) -> None:
-    """Stop where a public column breaches more records than the limit, and say what else could be done."""
+    """Refuses a publication if a public column breaches more records than the limit, and names alternatives."""
     worst_breach = max(column_breaches, key=lambda breach: breach.breached_share, default=None)
     if worst_breach is None or worst_breach.breached_share <= limit:
         return
     raise InfeasibleError(
-        f"whoever knows a person's {worst_breach.column!r} would breach the bound for "
-        f"{worst_breach.breached_share:.1%} of the records (up to a chance of {worst_breach.worst_posterior:.2f}), "
-        f"and the limit is {float(limit):.2%}: the promise of this mechanism covers the marginal prior only; "
-        f"{ALTERNATIVES}, raise `breach_limit=`, or go on with `accept_marginal_prior=True`."
+        f"an attacker who knows a person's {worst_breach.column!r} breaches the bound for "
+        f"{worst_breach.breached_share:.1%} of the records (confidence up to {worst_breach.worst_posterior:.2f}); "
+        f"the limit is {float(limit):.2%}. The guarantee of this mechanism covers only the marginal prior: "
+        f"{ALTERNATIVES}, raise `breach_limit=`, or accept it with `accept_marginal_prior=True`."
     )
 
 
 def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechanism) -> None:
-    """Stop where a public column lifts most records above what the release alone would let one believe."""
+    """Refuses a publication if a public column raises most beliefs well above those from the release alone."""
     if mechanism.guarantee not in RELEASE_ONLY_GUARANTEES:
         return
     if attack_results:
-        mechanism.require(AttackModel)  # without it nothing would seem to be lifted
+        mechanism.require(AttackModel)  # without it no belief would seem to rise
     results_with_release = [
         (candidate.with_release, candidate)
         for candidate in attack_results
@@ -86,8 +86,8 @@ def check_lifted_records(attack_results: Sequence[Attack], mechanism: AnyMechani
     if worst_belief is None or worst_attack is None or worst_belief.share_well_above <= LARGEST_LIFTED_SHARE:
         return
     raise InfeasibleError(
-        f"whoever knows a person's {worst_attack.known_columns[0]!r} and looks at the release would believe the true "
-        f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well beyond what "
-        f"was asked for (up to {worst_belief.worst_belief:.2f}): the promise of this mechanism holds for somebody who "
-        f"knows nothing else; {ALTERNATIVES}, or go on with `accept_exposure=True`."
+        f"an attacker who knows a person's {worst_attack.known_columns[0]!r} and has the release believes the true "
+        f"{worst_attack.protected_column!r} of {worst_belief.share_well_above:.0%} of the records well above "
+        f"the bound (confidence up to {worst_belief.worst_belief:.2f}). The guarantee of this mechanism covers only an "
+        f"attacker who knows nothing else: {ALTERNATIVES}, or accept it with `accept_exposure=True`."
     )

@@ -1,6 +1,6 @@
-"""K: whoever links records by their public columns: how many records are alike, and how many people of a population.
+"""K: an attacker who links records by public columns, counting equal records and equal people of a population.
 
-That is about finding a person's record, not about what it shows. Nobody is told apart by what is perturbed.
+This finds a person's record and ignores published values; perturbed columns do not identify anyone.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from sfumato.errors import SpecError
 BATCH_ROWS = 1 << 17
 LARGEST_NUMBER = 1 << 62
 TABLE_FACTOR = 4
-"""Combinations are numbered by a table of so many times the records, or else by sorting them."""
+"""Combinations are numbered by a table up to this size per record, and by sorting above it."""
 
 
 @dataclass(frozen=True)
 class LinkageRisk:
-    """How many records somebody finds by their public columns, and how surely."""
+    """The number of records that public columns identify, and with which certainty."""
 
     columns: tuple[str, ...]
-    """By which they are linked."""
+    """The columns used for linkage."""
     records: int
     in_release: ClassSizeShares
-    """The shares of the records that are alone in the release, among fewer than 5, and fewer than 11."""
+    """The shares of records that are unique in the release, in classes below 5, and below 11."""
     in_population: ClassSizeShares | None = None
-    """The shares of the records that are like one person of a population, like fewer than 5, and fewer than 11."""
+    """The shares of records that match one person of a population, fewer than 5, and fewer than 11."""
     absent_share: float = 0.0
-    """The share of the records that are like nobody of the population: it is not the one they come from."""
+    """The share of records that match nobody of the population: they do not come from it."""
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The risk as JSON."""
         return {
             "columns": list(self.columns),
             "records": self.records,
@@ -61,14 +61,14 @@ class LinkageRisk:
 def link_records(
     release: str | Path, population: AnyTable = None, *, read: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> LinkageRisk:
-    """Look how many records of a release share their public columns, and how many people of a population do.
+    """Counts the records of a release with equal public columns, and the matching people of a population.
 
-    The columns are those that the population has too; its values are put into the ranges of the release.
+    The columns are those that the population also has; its values are recoded into the ranges of the release.
     """
     opened = Release.open(release)
     names = list_public_columns(opened)
     records = pq.read_table(list(opened.manifest.list_data_paths(opened.folder)), columns=names)
-    if not names:  # all are alike
+    if not names:  # all records are equal
         return LinkageRisk((), opened.rows, compute_class_size_shares(np.array([opened.rows]), opened.rows))
     if population is None:
         return count_links(names, encode_shared_values(names, [records])[0])
@@ -81,7 +81,7 @@ def link_records(
         source = open_source(population, Path(folder) / "spool", read=replace(read, text=(*read.text, *text)))
         names = [name for name in names if name in source.schema.names]
         if not names:
-            raise SpecError("the population has no public column of the release, so nobody can be linked by one.")
+            raise SpecError("the population shares no public column with the release, so no record can be linked.")
         arrays: dict[str, list[pa.Array]] = {name: [] for name in names}
         for batch in source.read_batches(tuple(names), BATCH_ROWS):
             for name in names:
@@ -99,7 +99,7 @@ def list_public_columns(release: Release) -> list[str]:
 
 
 def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> list[list[Codes]]:
-    """Columns of some tables as numbers of the same values: a list of columns for each table."""
+    """Columns of several tables as numbers of the same values: a list of columns for each table."""
     codes_by_table: list[list[Codes]] = [[] for _ in tables]
     ends = np.cumsum([part.num_rows for part in tables])[:-1]
     for name in names:
@@ -107,7 +107,7 @@ def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> li
         try:
             arrays = [decode_dictionary(part).cast(kind) for table in tables for part in table.column(name).chunks]
         except pa.ArrowException as error:
-            raise SpecError(f"column {name!r} is of another type in one of the tables; bring them to one.") from error
+            raise SpecError(f"column {name!r} has different types in the tables; convert it to one type.") from error
         for columns, codes in zip(
             codes_by_table, np.split(encode_batch_values(pa.concat_arrays(arrays))[0], ends), strict=True
         ):
@@ -116,7 +116,7 @@ def encode_shared_values(names: Sequence[str], tables: Sequence[pa.Table]) -> li
 
 
 def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence[Codes] | None = None) -> LinkageRisk:
-    """Count who is like whom; columns are numbers of the same values in both."""
+    """Counts matching people; columns are numbers of the same values in both."""
     number = len(records[0])
     if people is None:
         counts = np.bincount(number_combinations(records))
@@ -128,7 +128,7 @@ def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence
         for class_numbers in (combined_numbers[:number], combined_numbers[number:])
     )
     is_shared = (record_counts > 0) & (person_counts > 0)
-    # How many people each record may be.
+    # The number of people that match each record.
     candidate_counts = np.repeat(person_counts[is_shared], record_counts[is_shared])
     unique_share, below_5, below_11 = (float((candidate_counts <= few).sum()) / max(number, 1) for few in CLASS_SIZES)
     absent = float(record_counts[person_counts == 0].sum()) / max(number, 1)
@@ -142,12 +142,12 @@ def count_links(names: Sequence[str], records: Sequence[Codes], people: Sequence
 
 
 def number_combinations(columns: Sequence[Codes]) -> Places:
-    """One number for the values of a record in all columns; equal ones for records that are alike."""
+    """One number for a record's values in all columns; equal records have equal numbers."""
     numbers: Places = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
     combination_limit = 1
     for codes in columns:
         size = int(codes.max(initial=0)) + 1
-        # Numbered anew, so that numbers stay as small as the combinations are few.
+        # Renumbered, so that numbers stay small.
         if combination_limit > LARGEST_NUMBER // size:
             numbers = _renumber(numbers, combination_limit)
             combination_limit = int(numbers.max(initial=0)) + 1
@@ -157,7 +157,7 @@ def number_combinations(columns: Sequence[Codes]) -> Places:
 
 
 def _renumber(numbers: Places, combination_limit: int) -> Places:
-    """The same without numbers that do not occur; by a table where there is room for few."""
+    """Renumbers without gaps; by a table if it is small."""
     if combination_limit <= TABLE_FACTOR * len(numbers):
         occurs = np.bincount(numbers, minlength=combination_limit) > 0
         return np.asarray((np.cumsum(occurs) - 1)[numbers])

@@ -1,4 +1,4 @@
-"""All attackers at once, on a release and the table it was made from: private, for the holder."""
+"""Runs all attackers on a release and its original table: private, for the data steward."""
 
 from __future__ import annotations
 
@@ -44,48 +44,48 @@ from sfumato._verify.check_results import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
 
-# Would it be noticed? The same looks at the same records, spoilt on purpose in memory: what they must find.
+# Self-test: the same checks on deliberately corrupted records, in memory, which they must detect.
 #
-# A look that finds nothing says little by itself. So each is also taken at what a careless publisher would have put
-# out: true values shown besides, rows left in the order of the table, values of groups listed in the order of their
+# A check that detects nothing says little by itself. So each also runs on the output of a careless publisher:
+# true values published as well, rows in the order of the table, values of groups listed in the order of their
 # people.
 
 NORMAL_95_ONE_SIDED = 1.6448536269514722
-"""A normal number is above minus this in 95 of 100 cases."""
+"""A standard normal number is above minus this with probability 95%."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """Something that was spoilt on purpose, and whether it was noticed."""
+    """A deliberate corruption, and its detection."""
 
     corruption: str
     score: float
-    """In standard deviations; noticed beyond the limit of once in a million."""
+    """In standard deviations; beyond the limit of one false alarm in a million, the corruption is detected."""
     power: str
-    """How small a fault would be noticed."""
+    """The smallest fault that is detected."""
 
     @property
     def is_noticed(self) -> bool:
-        """Whether it was found."""
+        """Whether the corruption was detected."""
         return abs(self.score) > LARGEST_SCORE
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The self-test as JSON."""
         return {"what": self.corruption, "score": self.score, "is_noticed": self.is_noticed, "power": self.power}
 
 
 def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
-    """Some people's records show what speaks most for their value: whoever knows the frequencies is right too often.
+    """Corrupts some records to disclose their value, so that an attacker who knows frequencies succeeds too often.
 
-    As large a share as would be noticed in 95 of 100 cases, and twice that is tried. None where it is not known how
-    likely a record shows what it does, or where records are in groups.
+    The corrupted share is twice the smallest share that is detected in 95% of cases. None if the likelihood of
+    published values is unknown, or records are in groups.
     """
     belief = attack_with_frequencies(setup).with_release
     if setup.groups is not None or belief is None:
         return None
     share = find_smallest_share(belief)
     if not share < 0.5:  # noqa: PLR2004 - twice that is tried
-        return SelfTest("true values shown besides", 0.0, f"too few people ({len(setup.rows):,}) to notice it")
+        return SelfTest("true values published as well", 0.0, f"too few people ({len(setup.rows):,}) to detect it")
     rows, true_codes = setup.rows, setup.target.true_codes
     disclosing_rows = _select_most_disclosing(setup)
     is_corrupted = setup.draws.get_stream("spoilt").draw_bits(0, len(true_codes)) / 2.0**64 < 2 * share
@@ -97,19 +97,19 @@ def corrupt_published_values(setup: AttackSetup) -> SelfTest | None:
 
     corrupted_belief = attack_with_frequencies(replace(setup, compute_likelihoods=corrupt_likelihoods)).with_release
     return SelfTest(
-        f"{2 * share:.1%} of the people show what speaks most for their value of {setup.target.name!r}",
+        f"{2 * share:.1%} of people have a published value that discloses their {setup.target.name!r}",
         0.0 if corrupted_belief is None else corrupted_belief.surprise,
-        f"{share:.1%} of the people are noticed in 95 of 100 cases ({len(rows):,} looked at)",
+        f"{share:.1%} of people are detected in 95% of cases ({len(rows):,} people tested)",
     )
 
 
 def find_smallest_share(belief: BeliefSummary) -> float:
-    """Which share of the people must show their true value besides, so that it is noticed in 95 of 100 cases."""
+    """The share of people with a disclosed true value that is detected in 95% of cases."""
     return (LARGEST_SCORE + NORMAL_95_ONE_SIDED) * belief.deviation / max(1 - belief.expected_success, ROUNDING)
 
 
 def _select_most_disclosing(setup: AttackSetup) -> Places:
-    """For each value a record, of those looked at, that speaks most for it."""
+    """For each value, the record that discloses it most."""
     likelihoods = setup.compute_likelihoods(setup.rows)
     if likelihoods is None:
         return setup.rows[:0]
@@ -119,10 +119,10 @@ def _select_most_disclosing(setup: AttackSetup) -> Places:
 
 
 def make_unshuffled_tests(names: Sequence[str], table: pa.Table) -> list[SelfTest]:
-    """The rows as the table has them, looked at as those of the release are."""
+    """Self-tests with the rows in the order of the table."""
     (table_codes,) = encode_shared_values(names, [table])
     order_tests = [
-        compare_places("rows that stand where the table has them", table_codes, table_codes),
+        compare_places("rows at the same positions as in the table", table_codes, table_codes),
         compare_order("rows in the order of the table", table_codes, table_codes),
     ]
     return [SelfTest(order_test.name, order_test.score, _describe_least_rows(order_test)) for order_test in order_tests]
@@ -130,13 +130,13 @@ def make_unshuffled_tests(names: Sequence[str], table: pa.Table) -> list[SelfTes
 
 def _describe_least_rows(order_test: OrderTest) -> str:
     if not order_test.score:
-        return f"too few people are alone or differ to notice it ({order_test.records:,})"
+        return f"too few records are unique or differ to detect it ({order_test.records:,})"
     share = min((LARGEST_SCORE + NORMAL_95_ONE_SIDED) / abs(order_test.score), 1.0)
-    return f"about {max(share, 0.001):.1%} of that is noticed in 95 of 100 cases"
+    return f"about {max(share, 0.001):.1%} of that is detected in 95% of cases"
 
 
 def make_ordered_list_tests(release: MatchedRelease) -> list[SelfTest]:
-    """The values beside groups of records in the order of their records."""
+    """Self-tests with the values of groups listed in the order of their records."""
     if release.holdings is None:
         return []
     groups, true_codes = release.published_codes[release.order], release.true_codes[release.order]
@@ -152,57 +152,59 @@ def make_ordered_list_tests(release: MatchedRelease) -> list[SelfTest]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 Progress = Callable[[int, int], None]
-"""Called with how many looks were taken, and how many there will be."""
+"""A callback with the number of steps done and the total."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What attackers find in a release. Nothing here is a verdict: whether it is enough is for a person to decide."""
+    """The attacks on a release. They contain no verdict: a person decides whether the release is acceptable."""
 
     mechanism: str
     attacks: tuple[Attack, ...]
-    """Those who know least first, for each protected column; none where the order gives the records away, or where
-    nobody can tell whose record is whose."""
+    """The attackers of each protected column, least knowledge first. Empty if the row order discloses records, or
+    if records cannot be matched with people.
+    """
     order_tests: tuple[OrderTest, ...]
-    """What the order of the rows gives away."""
+    """The tests of the row order."""
     linkage: LinkageRisk
-    """How many records are found by their public columns."""
+    """The number of records that public columns identify."""
     column_attacks: tuple[Attack, ...] = ()
-    """Whoever knows one public column, each in its turn, for each protected column."""
+    """For each protected column, attackers who each know one public column."""
     success_by_share: Mapping[str, tuple[tuple[float, float | None], ...]] = field(default_factory=dict)
-    """For each protected column, how often who knows some of the others is right, by how many of them."""
+    """For each protected column, attack success by the share of known others."""
     odds_factors: Mapping[str, float | None] = field(default_factory=dict)
-    """For each protected column the largest factor by which what a record shows moves odds; infinite where it rules a
-    value out, None where that is not known."""
+    """For each protected column, the largest factor on odds by a published value; infinite if it excludes a value,
+    None if unknown.
+    """
     self_tests: tuple[SelfTest, ...] = ()
-    """What was spoilt on purpose, and must be noticed."""
+    """Deliberate corruptions that must be detected."""
     frequency_attacks: tuple[Attack, ...] = ()
-    """Whoever knows the frequencies, about people of whom it is certain which record is theirs."""
+    """An attacker who knows frequencies, about people whose record is certain."""
     unique_matches: int | None = None
-    """How many people were matched by their public columns, where no key told whose record is whose."""
+    """The number of people matched by public columns, without a key."""
     skip_reason: str = ""
-    """Why there is no attack, where there is none."""
+    """The reason why no attack ran, if none did."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must not be so in a release that was made as it says; each fails by chance once in a million times.
+        """The checks that a correctly made release passes; each fails by chance once in a million times.
 
-        Whoever knows the frequencies must be right as often as the law of the release says, neither more nor less.
+        An attacker who knows frequencies must succeed as often as the reference distribution says.
         """
         all_checks = [item.check for item in self.order_tests]
         for item in self.frequency_attacks:
             if item.with_release is not None:
                 belief = item.with_release
                 sentence = (
-                    f"whoever knows how frequent the values of {item.protected_column!r} are is right for "
-                    f"{belief.success:.1%} of {item.records:,} people, and by the law of the release for "
+                    f"an attacker who knows the frequencies of {item.protected_column!r} guesses correctly for "
+                    f"{belief.success:.1%} of {item.records:,} people; the reference distribution expects "
                     f"{belief.expected_success:.1%} ({belief.surprise:.1f} standard deviations)."
                 )
                 all_checks.append(Check("law", abs(belief.surprise) <= LARGEST_SCORE, sentence))
         return tuple(all_checks)
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The audit as JSON."""
         return {
             "mechanism": self.mechanism,
             "attacks": [item.to_json() for item in self.attacks],
@@ -222,8 +224,8 @@ class Audit:
 
 
 NO_KEY = (
-    "which record is whose cannot be told without the key of the release, because it is published what each group "
-    "holds; publish with `plan_file=`, and name that file here."
+    "records cannot be matched with people without the key, because the release publishes the values of each "
+    "group; publish with `plan_file=`, and name that file here."
 )
 
 
@@ -242,14 +244,14 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     table: pa.Table | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Audit:
-    """Let all attackers at a release; `second` is another release of the same table, with its plan file.
+    """Runs all attackers on a release; `second` is another release of the same table, with its plan file.
 
-    Without a plan file it is drawn by the law of the release whose record is whose among people who are alike. With a
-    request (`spec`) it is also counted who is believed beyond it; with a population, who is alone in it. A seed makes
-    it possible to repeat what is drawn. `table` is what `read_original` gives, if that was read already.
+    Without a plan file, records are matched with people of equal public columns by the reference distribution. With
+    a request (`spec`), beliefs above its bound are counted; with a population, records that are unique in it. A seed
+    makes the random draws reproducible. `table` is the result of `read_original`, if it was read already.
     """
     opened = Release.open(release)
-    opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like one that passed
+    opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like a passed one
     linkage = link_records(release, population, read=read)
     if table is None:
         table = read_original(opened, original, plan_file, hierarchies=hierarchies, read=read)
@@ -259,9 +261,9 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     try:
         matched_release = match_with_original(opened, table, plan_file, seed)
     except ReleaseFormatError:
-        # Nobody needs a key, and it does not fit.
+        # An attacker needs no key here, and the key does not fit.
         if plan_file is not None and any(result.is_significant for result in order_tests):
-            skip_reason = "the rows stand in an order that gives them away, and not where the key puts them."
+            skip_reason = "the order of the rows discloses whose they are, and it is not the order of the key."
             return Audit(
                 mechanism, (), tuple(order_tests), linkage, self_tests=tuple(self_tests), skip_reason=skip_reason
             )
@@ -301,7 +303,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
 
 @dataclass(frozen=True)
 class _ColumnAttacks:
-    """What attackers find about one protected column."""
+    """The attacks on one protected column."""
 
     column: str
     attacks: tuple[Attack, ...]
@@ -320,7 +322,7 @@ class _ColumnAttacks:
         release: MatchedRelease,
         step: Callable[[], None],
     ) -> _ColumnAttacks:
-        """Let them look, in four steps."""
+        """Runs the attacks in four steps."""
         attacks = tuple(run_attack_scenarios(setup, second_setup, known_share=known_share))
         step()
         column_attacks = attack_with_each_column(setup)
@@ -341,9 +343,9 @@ class _ColumnAttacks:
 
 
 def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> AttackSetup | None:
-    """The people of whom it is certain which record is theirs; None where they are too few to judge by.
+    """The people whose record is certain; None if they are too few to test.
 
-    They are a table of their own, because their values are not as frequent as those of all.
+    They form a table of their own, because their value frequencies differ from those of all people.
     """
     if release.is_unique is None:
         return setup
@@ -363,14 +365,14 @@ def _select_certain_people(setup: AttackSetup, release: MatchedRelease) -> Attac
 def match_with_original(
     release: Release, table: pa.Table, plan_file: str | Path | None, seed: int | None = None
 ) -> MatchedRelease | None:
-    """Whose record is whose: by the key of the plan file, or without one by public columns and law, if that can be."""
+    """Matches records with people: by the key, or by public columns and the reference distribution."""
     if plan_file is not None:
         return match_by_key(release, table, plan_file)
     return match_by_likelihood(release, table, make_draws(seed))
 
 
 def compute_odds_factor(setup: AttackSetup) -> float | None:
-    """The largest factor by which what one of the records shows moves the odds of two values."""
+    """The largest factor by which a published value changes the odds of two values."""
     likelihoods = setup.compute_likelihoods(setup.rows)
     if likelihoods is None or not len(likelihoods):
         return None

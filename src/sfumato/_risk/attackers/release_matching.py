@@ -1,8 +1,8 @@
-"""Attacking a release itself: its records are matched with the original by the key of its plan file.
+"""Matches the records of a release with the original by the key of its plan file, to attack the release itself.
 
-Rows of a release stand in a keyed order, so nobody else can tell whose record is whose where several people share their
-public columns, and nobody could count how many guesses are right. The key is used to keep the score, never by an
-attacker. Where there is no key any more, whose record is whose is drawn by the law of the release among such people.
+Rows of a release have a keyed order. So without the key nobody can match people with equal public columns, or count
+correct guesses. The key only scores guesses; attackers never use it. Without a key, the matching of such people is
+drawn from the reference distribution of the release.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ from sfumato._verify.against_original import OriginalRows, match_hierarchy_group
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.capabilities import AttackModel
 
-# Whose record is whose where no key tells it: drawn by the law of the release, among people who look alike.
+# Matching without a key: drawn from the reference distribution, among people with equal public columns.
 #
-# Whoever is alone with the public columns is found by them. Among people who are alike every way to give the records
-# away is as likely as what the records show makes it, so one is drawn by that: on average the same as the key would
-# say, for a release that was made as it says. What it shows of a crowd is then as its law says, by construction; only
-# people who are alone, and numbers of a whole crowd, can tell that it is not.
+# A person with unique public columns is found by them. In an equivalence class, each assignment of records to people
+# is as likely as the published values make it, so one is drawn with that probability. On average that equals the
+# key's matching, for a correctly made release. So classes always agree with the reference distribution; only
+# unique people, and totals of a class, can show that a release was made incorrectly.
 #
-# Two records of people who are alike change places with the chance that the law gives (Metropolis 1953), all people in
-# pairs at once, until the records become no likelier by it.
+# Two records of a class are exchanged with the Metropolis (1953) probability, all people in
+# pairs at once, until the likelihood of the records stops rising.
 
 SWEEPS = 25
-"""So many times everybody meets somebody before it is looked whether that helped."""
+"""The number of rounds of exchanges before the likelihood is compared."""
 LEAST_ROUNDS, MOST_ROUNDS = 4, 40
 CONVERGED_GAIN = 1e-3
-"""Records that become likelier by less (in logarithms) stay as they are."""
+"""A smaller gain in log-likelihood ends the exchanges."""
 SMALLEST = 1e-30
 LIKELIHOOD_ROUNDS = 2
-"""How often the law is read: where it depends on who is in which cell, once more with what was drawn."""
+"""The number of times the likelihood is computed; again with the drawn matching if it depends on the sub-tables."""
 
 
 @dataclass(frozen=True, eq=False)
 class EquivalenceClasses:
-    """Records in the order of their crowds: where each crowd starts, how large it is, and the place in it."""
+    """Records sorted by equivalence class: the start, the size and the position in the class."""
 
     starts: Places
     sizes: Places
@@ -70,11 +70,11 @@ class EquivalenceClasses:
 
     @classmethod
     def of(cls, sizes: Places) -> EquivalenceClasses:
-        """From how large each crowd is."""
+        """Makes the classes from their sizes."""
         return cls(np.cumsum(sizes) - sizes, sizes, np.repeat(np.arange(len(sizes)), sizes))
 
     def choose_partners(self, random_bits: Codes) -> Places:
-        """For each record one of the same crowd, or itself; the partner of a partner is the record itself."""
+        """Chooses a partner of the same class for each record, or itself; partners are mutual."""
         turn = (random_bits % self.sizes.astype(np.uint64)).astype(np.int64)
         start, size = self.starts[self.class_numbers], self.sizes[self.class_numbers]
         rank = np.arange(len(self.class_numbers)) - start
@@ -88,10 +88,10 @@ def draw_likely_order(
     draws: Draws,
     likelihood_rounds: int = LIKELIHOOD_ROUNDS,
 ) -> Places | None:
-    """For each record, by crowds, the number of its person; people stand by crowds too, and `true_codes` is theirs.
+    """Draws the person of each record, by class; people are sorted by class too, with values `true_codes`.
 
-    `likely` says how likely the records show what they do from each value, if people belong to them as given; None
-    where that is not known.
+    `likely` gives the likelihood of the records' published values for each true value, under a given matching; None if
+    unknown.
     """
     person: Places = np.arange(len(true_codes))
     classes, stream, used_bits = EquivalenceClasses.of(sizes), draws.get_stream("whose"), 0
@@ -101,7 +101,7 @@ def draw_likely_order(
         if likelihoods is None:
             return None
         if previous_likelihoods is not None and np.array_equal(likelihoods, previous_likelihoods):
-            break  # it does not depend on who is whose
+            break  # it does not depend on the matching
         previous_likelihoods, previous_mean = likelihoods, -np.inf
         for round_number in range(MOST_ROUNDS):
             total = 0.0
@@ -123,7 +123,7 @@ def draw_likely_order(
 def _exchange_partners(
     likelihoods: Floats, true_codes: Codes, person: Places, partner: Places, random_bits: Codes
 ) -> Places:
-    """Everybody and the partner change records, or do not."""
+    """Exchanges records between partners, or keeps them."""
     one = np.flatnonzero(np.arange(len(person)) < partner)
     other = partner[one]
     mine, theirs = true_codes[person[one]], true_codes[person[other]]
@@ -141,12 +141,12 @@ def _exchange_partners(
 # ---------------------------------------------------------------------------------------------------------------------
 
 MOST_DRAWN_CELLS = 1 << 22
-"""Records times values of which it is drawn whose record is whose."""
+"""The most records times values for which a matching is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class MatchedRelease:
-    """A release whose records are matched with the original: people stand in the order of the original. Secret."""
+    """A release whose records are matched with the original; people have the order of the original. Secret."""
 
     manifest: Manifest
     columns: Mapping[str, Codes] = field(repr=False)
@@ -154,18 +154,18 @@ class MatchedRelease:
     true_codes: Codes = field(repr=False)
     """The true values, as places of the domain."""
     published_codes: Codes = field(repr=False)
-    """What the records show, as the reader of the release reads them."""
+    """The published values, as the release's reader reads them."""
     order: Places = field(repr=False)
-    """The number of the person of each record, in the order of the release."""
+    """The person of each record, in the order of the release."""
     holdings: Holdings | None = field(default=None, repr=False)
-    """What the table beside the records lists, in its order, where there is one."""
+    """The contents of the table of group values, in its order, if there is one."""
     is_unique: Mask | None = field(default=None, repr=False)
-    """Who was matched by public columns alone, where no key told of the others; None where one did."""
+    """The people matched by public columns alone, without a key; None with a key."""
 
     def make_setups(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[AttackSetup]:
-        """A scene for each protected column; with a request it is also counted who is believed beyond it.
+        """Makes a setup for each protected column; with a request, beliefs above its bound are counted.
 
-        Of more than 200,000 people as many are looked at, those who come first in the release.
+        Tables above 200,000 people are sampled: the first ones in the release.
         """
         people = np.sort(self.order[:MOST_RECORDS])
         first = np.searchsorted(people, self.order[: len(people)])  # in the order of the release, which is random
@@ -183,7 +183,7 @@ class MatchedRelease:
         return setups
 
     def _list_protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
-        """What is protected, column by column where each is protected for itself: name, domain, what people hold."""
+        """The protected columns, one by one if they are protected separately: name, domain, true values."""
         return [(name, domain, codes[self.true_codes]) for name, domain, codes in list_protected_columns(self.manifest)]
 
     def _compute_likelihoods(self, people: Places, number: int, rows: Places) -> Floats:
@@ -194,7 +194,7 @@ class MatchedRelease:
 
 
 def list_protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], Codes]]:
-    """Each column that is protected for itself: its name, its domain, and the place in it of what is protected."""
+    """Each separately protected column: its name, its domain, and the place of its values in the domain."""
     domain = manifest.domain
     if not manifest.is_independent:
         return [(manifest.sensitive_name, domain, np.arange(len(domain)))]
@@ -214,7 +214,7 @@ def read_original(
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     read: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> pa.Table:
-    """The rows of a table that were published, with ranges and groups as in the release, and true values."""
+    """Reads the published rows of a table, with ranges and groups as in the release, and true values."""
     with open_original(release.folder, original, plan_file, read=read) as rows:
         return prepare_table(release, rows, hierarchies)
 
@@ -222,14 +222,14 @@ def read_original(
 def prepare_table(
     release: Release, rows: OriginalRows, hierarchies: Mapping[str, Hierarchy | Path] | None = None
 ) -> pa.Table:
-    """Rows as they were published, but for what is sensitive, which is true."""
+    """Prepares rows as published, except that the sensitive columns keep their true values."""
     groups = match_hierarchy_groups(rows.view, hierarchies or {})
     types, batches = prepare_rows(release.folder, rows.view, rows.source, groups)
     return pa.Table.from_batches(batches, schema=types).combine_chunks()
 
 
 def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> MatchedRelease:
-    """Match the records of a release with those of its original, from `read_original`, by the key of the plan."""
+    """Matches the records of a release with its original, from `read_original`, by the key of the plan."""
     manifest, paths = release.manifest, release.manifest.list_data_paths(release.folder)
     names, key = list_public_columns(release), PlanFile.read(Path(plan_file)).table_draws
     public = pq.read_table(list(paths), columns=names)
@@ -240,7 +240,7 @@ def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> Ma
         np.array_equal(one, other[order]) for one, other in zip(release_codes, table_codes, strict=True)
     ):
         raise ReleaseFormatError(
-            "the records of the release do not stand where the key of the plan file puts those of the table; name the "
+            "the order of the release is not the order that the key of the plan file gives this table; name the "
             "table and the plan file of this release."
         )
     published_codes = read_published_codes(release)
@@ -252,10 +252,10 @@ def match_by_key(release: Release, table: pa.Table, plan_file: str | Path) -> Ma
 
 
 def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> MatchedRelease | None:
-    """The same where there is no key: by public columns, and by the law of the release among people who are alike.
+    """Matches without a key: by public columns, and by the reference distribution within a class.
 
-    Of very many records whole crowds are taken, by chance. None where the law is not known, or records are in groups
-    whose contents are published: then records cannot change places by themselves.
+    Large tables are sampled by whole classes. None if the reference distribution is unknown, or if the values of groups
+    are published: then records cannot be exchanged one by one.
     """
     manifest, names = release.manifest, list_public_columns(release)
     if manifest.encoding.read_side_table(manifest.naming, release.folder) is not None:
@@ -271,8 +271,8 @@ def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matc
     )
     if not np.array_equal(sizes, person_sizes):
         raise ReleaseFormatError(
-            "the public columns of the table are not those of the release: name the table that it was made from, as it "
-            "was then."
+            "the public columns of the table differ from those of the release: name the original table, as it "
+            "was when the release was made."
         )
     true_codes, published_codes = find_domain_places(manifest.naming, table), read_published_codes(release)
     is_selected = _draw_classes(sizes, len(manifest.domain), draws)
@@ -311,7 +311,7 @@ def match_by_likelihood(release: Release, table: pa.Table, draws: Draws) -> Matc
 
 
 def _draw_classes(sizes: Places, values: int, draws: Draws) -> Mask:
-    """Which crowds are taken: all, or of very many records whole ones by chance, of which one may be too large."""
+    """Chooses classes: all, or a random sample for large tables, where the last may be too large."""
     random_order = np.argsort(draws.get_stream("crowds").draw_bits(0, len(sizes)))
     record_limit = min(MOST_RECORDS, max(MOST_DRAWN_CELLS // values, LEAST_RECORDS))
     first = max(int(np.searchsorted(np.cumsum(sizes[random_order]), record_limit, side="right")), 1)
@@ -321,7 +321,7 @@ def _draw_classes(sizes: Places, values: int, draws: Draws) -> Mask:
 
 
 def read_published_codes(release: Release) -> Codes:
-    """What the records show, in their order, as the reader of the release reads them."""
+    """The published values in their order, as the release's reader reads them."""
     manifest, paths = release.manifest, release.manifest.list_data_paths(release.folder)
     read_codes = manifest.encoding.make_reader(manifest.naming)
     records = read_batches(paths, read_record_schema(paths, manifest), manifest.protected_columns)
@@ -329,16 +329,16 @@ def read_published_codes(release: Release) -> Codes:
 
 
 def find_domain_places(naming: Naming, table: pa.Table) -> Codes:
-    """The places of what people hold in the domain; a combination is told by all its parts."""
+    """The places of true values in the domain; a combination is found by all its parts."""
     keys, domain_keys = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
     for number, name in enumerate(naming.sensitive):
         values = naming.make_part_domain(number)
         distinct_values = values.drop_null().unique()
-        size = len(distinct_values) + 2  # the missing value, and what is not in the domain
+        size = len(distinct_values) + 2  # the missing value, and values outside the domain
         keys = keys * size + encode_values(decode_dictionary(table.column(name).combine_chunks()), distinct_values)
         domain_keys = domain_keys * size + encode_values(values, distinct_values)
     order = np.argsort(domain_keys)
     places = order[np.minimum(np.searchsorted(domain_keys, keys, sorter=order), len(domain_keys) - 1)]
     if not np.array_equal(domain_keys[places], keys):
-        raise ReleaseFormatError("the table is not the original of this release: it holds values outside its domain.")
+        raise ReleaseFormatError("the table is not the original of this release: it has values outside the domain.")
     return places

@@ -1,8 +1,8 @@
-"""R: whoever looks at how the files stand: orders that tell whose record is whose, and what stands next to what.
+"""R: an attacker who uses the order of rows, to match records with people or with neighbouring rows.
 
-Rows of a release stand in an order that has nothing to do with the table, with what they show, with the table beside
-them, or with another release. Each look gives a standard score, by the exact mean and variance over all orders; one
-beyond the limit comes up by chance once in a million looks. What files tell besides their rows `verify` looks at.
+The row order of a correct release is independent of the table, of published values, of the table of group values and
+of other releases. Each test gives a standard score, with exact mean and variance over all orders. Chance exceeds the
+limit once in a million tests. `verify` checks what files disclose beside their rows.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from sfumato._risk.attackers.release_matching import MatchedRelease, read_publis
 from sfumato._verify.check_results import Check
 
 LARGEST_SCORE = 4.891638475698590
-"""A normal number is farther from 0 than this once in a million times."""
+"""A standard normal number is farther from 0 than this once in a million times."""
 LEAST_RECORDS = 20
-"""Of fewer records an order is told by chance too easily to be judged by a normal number."""
+"""With fewer records a normal approximation would give false alarms."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderTest:
-    """One look at an order: what goes together that should not, and by how many standard deviations."""
+    """One test of an order: two things that should be independent, and their association in standard deviations."""
 
     name: str
     score: float
     records: int
-    """On how many records it was looked at; the score is 0 where they are too few."""
+    """The number of tested records; the score is 0 if they are too few."""
 
     @property
     def is_significant(self) -> bool:
-        """Whether the order gives something away."""
+        """Whether the order discloses something."""
         return abs(self.score) > LARGEST_SCORE
 
     @property
     def check(self) -> Check:
-        """The same as `verify` says it."""
-        verdict = "go together" if self.is_significant else "have nothing to do with each other"
+        """The test as a check of `verify`."""
+        verdict = "are associated" if self.is_significant else "are independent"
         sentence = f"{self.name} {verdict} ({self.score:.1f} standard deviations, {self.records:,} records)."
         return Check("order", not self.is_significant, sentence)
 
     @classmethod
     def of(cls, name: str, statistic: float, mean: float, variance: float, records: int) -> OrderTest:
-        """From a number, and its mean and variance over all orders."""
+        """Makes the score from a number, its mean and its variance over all orders."""
         is_testable = records >= LEAST_RECORDS and variance > 0
         return cls(name, (statistic - mean) / math.sqrt(variance) if is_testable else 0.0, records)
 
 
 def compare_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> OrderTest:
-    """Whether the same people stand in the same rows of two tables more often than by chance, by their public columns.
+    """Tests by public columns if the same people have the same row numbers in two tables.
 
-    Two releases of one key do, and so does a release that was never shuffled.
+    They have in two releases of one key, and in a release that was never shuffled.
     """
     rows = len(one[0]) if one else 0
     if not rows or rows != len(other[0]):
@@ -69,7 +69,7 @@ def compare_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> O
 
 
 def compare_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> OrderTest:
-    """Whether people who are alone with their public columns come earlier in both of two tables: rank correlation."""
+    """Tests by rank correlation if people with unique public columns come in the same order in two tables."""
     rows = len(one[0]) if one else 0
     combined_numbers = number_combinations([np.concatenate(pair) for pair in zip(one, other, strict=True)])
     first, second = combined_numbers[:rows], combined_numbers[rows:]
@@ -90,10 +90,10 @@ def compare_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Or
 
 
 def compare_neighbours(name: str, published_codes: Codes) -> OrderTest:
-    """Whether records that follow each other show the same more often than by chance.
+    """Tests if neighbouring records share their published value more often than by chance.
 
-    By the number of runs of several kinds (Wald and Wolfowitz 1940; Barton and David 1957). A table that is sorted by
-    what is protected, perturbed and left in order gives values away so.
+    By the number of runs of several kinds (Wald and Wolfowitz 1940; Barton and David 1957). A table sorted by the
+    protected column and perturbed without shuffling discloses values this way.
     """
     counts, rows = np.bincount(published_codes).astype(np.float64), len(published_codes)
     if rows < LEAST_RECORDS:
@@ -105,10 +105,9 @@ def compare_neighbours(name: str, published_codes: Codes) -> OrderTest:
 
 
 def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Codes, values: Codes) -> OrderTest:
-    """Whether the i-th record of each group has the i-th of its values, as the table beside the records lists them.
+    """Tests if the i-th record of each group has the i-th of the group's published values.
 
-    `groups` and `true_codes` are those of the records in the order of the release; `lines` are the groups of the
-    values.
+    `groups` and `true_codes` describe the records in the order of the release; `lines` are the groups of the values.
     """
     order = np.argsort(groups, kind="stable")
     return _score_agreement(
@@ -117,10 +116,10 @@ def compare_group_lists(name: str, groups: Codes, true_codes: Codes, lines: Code
 
 
 def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> OrderTest:
-    """How often two lists agree, place by place, if one of them stands in any order within each group.
+    """Scores the agreements of two lists, place by place, against random orders within each group.
 
-    Both hold the same in each group: with c of a kind among n, the mean is the sum of c²/n, and the variance
-    (S2 - 2 S3/n + S2²/n²)/(n - 1), where Sk is the sum of c^k (Hoeffding 1951).
+    Both lists have the same values in each group. With c of a kind among n, the mean is the sum of c²/n, and the
+    variance (S2 - 2 S3/n + S2²/n²)/(n - 1), where Sk is the sum of c^k (Hoeffding 1951).
     """
     size = int(max(one.max(initial=0), other.max(initial=0))) + 1
     lines, counts = np.unique(groups * size + one, return_counts=True)
@@ -137,7 +136,7 @@ def _score_agreement(name: str, groups: Places, one: Codes, other: Codes) -> Ord
 
 
 def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
-    """Whether two releases of the same people stand in the same order: then they were drawn by one key."""
+    """Detects that two releases of the same people have the same order: they were drawn by one key."""
     first, second = Release.open(one), Release.open(other)
     names = [name for name in list_public_columns(first) if name in list_public_columns(second)]
     tables = [
@@ -148,24 +147,24 @@ def detect_reused_key(one: str | Path, other: str | Path) -> OrderTest:
 
 
 def examine_row_order(release: Release, table: pa.Table) -> list[OrderTest]:
-    """Looks at the order of a release beside its original, as `read_original` gives it; no key is needed."""
+    """Tests the order of a release against its original, as `read_original` gives it; needs no key."""
     names, published_codes = list_public_columns(release), read_published_codes(release)
     records = pq.read_table(list(release.manifest.list_data_paths(release.folder)), columns=names)
     release_codes, table_codes = encode_shared_values(names, [records, table])
-    # Of a set its first member.
+    # The first member of a set.
     symbols = published_codes if published_codes.ndim == 1 else published_codes.argmax(axis=1)
     return [
         compare_places("the rows of the release and those of the table", release_codes, table_codes),
         compare_order("the order of the release and that of the table", release_codes, table_codes),
-        compare_neighbours("what records show and the records next to them", symbols.astype(np.int64)),
+        compare_neighbours("published values and those of the next rows", symbols.astype(np.int64)),
     ]
 
 
 def examine_value_table(release: MatchedRelease) -> list[OrderTest]:
-    """A look at the order of the table beside the records, where there is one."""
+    """Tests the order of the table of group values, if there is one."""
     if release.holdings is None:
         return []
     holdings, order = release.holdings, release.order
     lines, values = (np.repeat(array, holdings.counts) for array in (holdings.buckets, holdings.places))
-    name = "the records of groups and the values beside them"
+    name = "the records of groups and the listed values of these groups"
     return [compare_group_lists(name, release.published_codes[order], release.true_codes[order], lines, values)]

@@ -1,1 +1,1 @@
-"""What a published table gives away beside its values: by its order, its file, its digits and what lies beside it."""
+"""Finds what a published table discloses beside its values: by order, file metadata, digits and other files."""

@@ -1,10 +1,10 @@
-"""Whether something is random, by betting against it: the false alarm rate is exact for every table, however small.
+"""Tests randomness by betting against it, with an exact false alarm rate for tables of any size.
 
-Somebody goes through the rows and bets on the next value at the odds that a random order has: the next row is any of
-those that are left. If the order is random, no way of betting gains on average, so the capital that began as 1 ends at
-1/a or more with a chance of at most a (Markov). Nothing is approximated: not small tables, nor rare values.
+A gambler reads the rows and bets on the next value at the odds of a random order: the next row is any of the remaining
+ones. In a random order no strategy gains on average. So a capital of 1 reaches 1/a or more with probability at most a
+(Markov). Nothing is approximated, for small tables or rare values either.
 
-All capital is in logarithms. Several ways of betting with a part of the capital each are one way of betting.
+Capital is in logarithms. Several strategies with a part of the capital each form one strategy.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy as np
 from sfumato._core.array_types import Codes, Counts, Floats
 
 FALSE_ALARMS = 1e-6
-"""The chance that a table whose rows stand in a random order has a finding about its order, at most."""
+"""The largest probability of a finding about the order of a table in random order."""
 
 REPEAT_FACTORS = np.array([1 / 16, 1 / 4, 2 / 3, 0.9, 0.98, 1.02, 1.1, 1.5, 3.0, 10.0, 100.0, 1e4])
-"""How many times as likely it is bet to be that a row repeats the one before."""
+"""The bet: a repeat of the previous row is this many times as likely as by chance."""
 
 DRIFTS = np.array([-16.0, -4.0, -1.0, -0.25, -0.05, 0.05, 0.25, 1.0, 4.0, 16.0])
-"""How much likelier, as a logarithm, small values are bet to be than middling ones at the beginning of a table."""
+"""The bet, as a logarithm: how much likelier small values are than middle values at the beginning of a table."""
 
 MOST_BINS = 16
 MOST_STRETCHES = 64
 BLOCK_ROWS = 16
 PRIOR_RECORDS = 3.0
-"""What has been seen together is weighed against so many records that have nothing to do with each other."""
+"""Observed pairs are weighed against this number of unrelated records."""
 
 
 def compute_shared_capital(capitals: Floats) -> float:
-    """The logarithm of the capital, if it was divided equally among several ways of betting."""
+    """The logarithm of the capital, divided equally among several strategies."""
     largest = capitals.max()
     return float(largest + np.log(np.exp(capitals - largest).mean()))
 
 
 def bin_codes(codes: Codes, size: int) -> Codes:
-    """Codes of an ordered column in at most so many bins of about as many rows each."""
+    """Codes of an ordered column in a limited number of bins with about equal rows."""
     if size <= MOST_BINS:
         return codes
     counts = np.bincount(codes, minlength=size)
@@ -47,7 +47,7 @@ def bin_codes(codes: Codes, size: int) -> Codes:
 
 
 def compute_repeats_capital(codes: Codes, size: int) -> float:
-    """The capital of somebody who bets that rows repeat the one before, or that they do not."""
+    """The capital of bets that rows repeat the previous one, or that they do not."""
     rows = len(codes)
     if rows < 2:  # noqa: PLR2004 - there is no next row
         return 0.0
@@ -63,7 +63,7 @@ def compute_repeats_capital(codes: Codes, size: int) -> float:
 
 
 def compute_drift_capital(bins: Codes) -> float:
-    """The capital of somebody who bets that values rise, or fall, from the first row to the last."""
+    """The capital of bets that values rise, or fall, from the first row to the last."""
     if not len(bins):
         return 0.0
     remaining_counts = np.bincount(bins, minlength=MOST_BINS)
@@ -71,13 +71,13 @@ def compute_drift_capital(bins: Codes) -> float:
     capitals = np.zeros(len(DRIFTS))
     stretches = min(MOST_STRETCHES, len(bins))
     for stretch, piece in enumerate(np.array_split(bins, stretches)):
-        # Where values rise, each row is smaller than what is left, and towards the end by less and less.
+        # If values rise, each row is below the mean of the remaining ones, by less towards the end.
         place = (stretch + 0.5) / stretches - 1
         weights = np.exp(np.outer(scores * place, DRIFTS))
         indicators = np.eye(MOST_BINS)[piece]
         remaining = remaining_counts - (np.cumsum(indicators, axis=0) - indicators)
         rows_left = remaining_counts.sum() - np.arange(len(piece))
-        expected = remaining @ weights  # times the rows that are left
+        expected = remaining @ weights  # times the number of remaining rows
         stretch_counts = indicators.sum(axis=0)
         capitals += stretch_counts @ np.log(weights) - np.log(expected).sum(axis=0) + np.log(rows_left).sum()
         remaining_counts = remaining_counts - stretch_counts
@@ -85,7 +85,7 @@ def compute_drift_capital(bins: Codes) -> float:
 
 
 def compute_order_capital(codes: Codes, size: int) -> float:
-    """The capital of all who bet that the order of rows has something to do with an ordered column."""
+    """The capital of all bets that row order depends on an ordered column."""
     bins = bin_codes(codes, size)
     capitals = [compute_drift_capital(bins), compute_repeats_capital(bins, min(size, MOST_BINS))]
     if MOST_BINS < size < len(codes):
@@ -94,10 +94,10 @@ def compute_order_capital(codes: Codes, size: int) -> float:
 
 
 def compute_pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
-    """The capital of somebody who bets that rows of two tables belong together, within blocks of rows.
+    """The capital of bets that the rows of two tables correspond within blocks of rows.
 
-    What goes with what is learned from every second block. In the others, the next row of the other table is any of
-    those that are left in its block. Blocks are numbered in order, and have at most `BLOCK` rows each.
+    Every second block teaches which values correspond. In the others, the next row of the other table is any remaining
+    row of its block. Blocks are numbered in order and have at most `BLOCK` rows each.
     """
     is_learned = blocks % 2 == 0
     pair_counts = np.zeros((MOST_BINS, MOST_BINS))
@@ -118,5 +118,5 @@ def compute_pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
 
 
 def bound_chance(capital: float, tests: int) -> float:
-    """How likely a random order lets somebody gain so much in one of several tests, at most."""
+    """The largest probability that a random order gains this much in one of several tests."""
     return math.exp(min(max(math.log(tests) - capital, -690.0), 0.0))

@@ -1,4 +1,4 @@
-"""What single columns give away: who somebody is, which row it was, and more digits than anybody needs."""
+"""Findings about single columns: identities, row numbers, and unnecessary digits."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from sfumato._risk.inspected_table import CodedValues
 from sfumato._risk.lint.findings import Finding
 
 INDEX_NAME = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__|level_\d+|")
-"""How pandas calls a column that was the index of a frame, and R a column of row names."""
+"""The names that pandas gives an index and R gives row names."""
 EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
 TIME = r"[0-9]:[0-5][0-9]:[0-5][0-9]"
 WHOLE_MINUTE = r"[0-9]:[0-5][0-9]:00(\.0*)?($|[^0-9.])"
 FOUR_WORDS = r"\S+\s+\S+\s+\S+\s+\S+"
 LONG_TEXT = 200
 MOST_ROWS_EACH = 10
-"""A column that is named as one of persons is one if its values have fewer rows than this on average."""
+"""A column with a person's name as heading counts as one if its values have fewer rows than this on average."""
 DIGITS = 3
-"""Numbers with more digits behind the point than this are finer than people need."""
+"""Numbers with more decimals than this are finer than needed."""
 DOUBLE, SINGLE = 1e-9, 1e-5
-"""By how much, relative to itself, a number of a type may differ from its decimal form."""
+"""The relative difference allowed between a number of a type and its decimal form."""
 
 
 def inspect_column(column: CodedValues, rows: int) -> Iterator[Finding]:
-    """What a column of a table of people gives away by its name and its values."""
+    """Lists what a column discloses by its name and its values."""
     profile = column.profile
     if INDEX_NAME.fullmatch(column.name) or _is_row_number(profile, rows):
         yield Finding(
             "index-column",
-            f"column {column.name!r} numbers rows, as an index does: it tells which row of the original a record was, "
-            "or in which order rows came.",
-            "leave it out (pandas: to_csv(index=False), to_parquet(index=False); R: row.names=FALSE).",
+            f"column {column.name!r} numbers rows like an index: it may disclose which row of the original this was, "
+            "or the order of the rows.",
+            "drop it (pandas: to_csv(index=False), to_parquet(index=False); R: row.names=FALSE).",
             column.name,
         )
         return
@@ -50,13 +50,13 @@ def inspect_column(column: CodedValues, rows: int) -> Iterator[Finding]:
 
 
 def is_named_for_persons(name: str) -> bool:
-    """Whether a column is named as one that names people, or that says whose row it is."""
+    """Whether the name of a column says that it identifies people."""
     letters = re.sub("[^a-z]", "", name.lower())
     return bool(PERSON.fullmatch(letters) or NAME_COLUMNS.fullmatch(letters))
 
 
 def _is_row_number(profile: ColumnProfile, rows: int) -> bool:
-    """Whether a column holds whole numbers one after the other, each once, in whichever order."""
+    """Whether a column holds consecutive whole numbers, each once, in any order."""
     is_whole = pa.types.is_integer(profile.type) and len(profile.values) == rows > MANY_NUMBERS
     return is_whole and int(profile.values[-1].as_py()) - int(profile.values[0].as_py()) == rows - 1
 
@@ -64,15 +64,15 @@ def _is_row_number(profile: ColumnProfile, rows: int) -> bool:
 def _find_identifier(profile: ColumnProfile, rows: int) -> Finding | None:
     reason = explain_uniqueness(profile, rows) if len(profile.values) else None
     if reason is None and _measure_share(profile, EMAIL) > 1 / 2:
-        reason = "holds addresses of electronic mail"
+        reason = "holds email addresses"
     if reason is None and is_named_for_persons(profile.name) and len(profile.values) * MOST_ROWS_EACH > rows > 1:
-        reason = "is named as a column that names people"
+        reason = "has a name that suggests an identifier"
     if reason is None:
         return None
     return Finding(
         "identifier",
-        f"column {profile.name!r} {reason}: it can be looked up elsewhere, and points at persons.",
-        "leave it out, or coarsen it (ranges, groups, fewer digits).",
+        f"column {profile.name!r} {reason}: it can re-identify people through other data.",
+        "drop it, or coarsen it (ranges, groups, fewer digits).",
         profile.name,
         numbers={"values": len(profile.values), "alone": profile.count_unique(), "records": rows},
     )
@@ -89,8 +89,8 @@ def _find_free_text(profile: ColumnProfile, rows: int) -> Finding | None:
     return Finding(
         "free-text",
         f"column {profile.name!r} holds free text (up to {longest:,} characters{', with line breaks' * has_lines}): it "
-        "can name people and places.",
-        "leave it out, or put its content into categories.",
+        "may name people and places.",
+        "drop it, or replace it by categories.",
         profile.name,
         numbers={"longest": longest, "values": len(profile.values)},
     )
@@ -109,7 +109,7 @@ def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
             profile.counts[is_finer].sum() / profile.counts.sum(),
             f"more than {DIGITS} digits after the point",
         )
-        remedy = "round it to what questions need, or put it into ranges."
+        remedy = "round it as far as your questions allow, or recode it into ranges."
     elif pa.types.is_timestamp(kind):
         is_minute = pc.equal(pc.floor_temporal(profile.values, unit="minute"), profile.values)
         share = profile.counts[~is_minute.to_numpy(zero_copy_only=False)].sum() / profile.counts.sum()
@@ -121,8 +121,8 @@ def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
         return None
     return Finding(
         "needless-precision",
-        f"column {profile.name!r} has {what} in {share:.0%} of its records: such values are nearly as good as names to "
-        "who has them from elsewhere.",
+        f"column {profile.name!r} has {what} in {share:.0%} of its records: such values nearly identify a person for "
+        "anyone who has them from other data.",
         remedy,
         profile.name,
         numbers={"share": float(share)},
@@ -130,7 +130,7 @@ def _find_needless_precision(profile: ColumnProfile) -> Finding | None:
 
 
 def _measure_share(profile: ColumnProfile, pattern: str) -> float:
-    """The share of the records with a value whose text has a pattern."""
+    """The share of records whose text matches a pattern."""
     if not pa.types.is_string(profile.type) or not len(profile.values):
         return 0.0
     is_like = pc.match_substring_regex(profile.values, pattern).to_numpy(zero_copy_only=False)

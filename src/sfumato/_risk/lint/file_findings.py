@@ -1,4 +1,4 @@
-"""What a file says beside its rows: footer and dictionaries of Parquet, first bytes and line ends of CSV."""
+"""Findings in the file itself: footer and dictionaries of Parquet, first bytes and line ends of CSV."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sfumato._risk.lint.findings import Finding
 from sfumato.errors import SourceError, explain_os_error
 
 PATH_PATTERN = re.compile(r"/(home|Users|root|mnt|media|srv|data|var|tmp|opt)/|[A-Za-z]:\\|\\\\\w|\w+@\w+")
-"""A path or an address in a text that a program wrote."""
+"""A path or an address in text written by a program."""
 STORED_SCHEMA = b"ARROW:schema"
 PANDAS = b"pandas"
 FIELD_KEYS = frozenset({b"PARQUET:field_id"})
 MOST_BYTES = 64
-"""Longer bounds may be cut off, as several programs do."""
+"""Longer bounds may be truncated, as several programs do."""
 READ_BYTES = 1 << 20
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
@@ -35,9 +35,9 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16",
 def inspect_parquet(
     path: Path, columns: Mapping[str, CodedValues], domains: Mapping[str, pa.Array] | None = None
 ) -> Iterator[Finding]:
-    """What the footer and the dictionaries of a Parquet file say, beside the rows that were read from it.
+    """Lists what the footer and the dictionaries of a Parquet file disclose beside the rows.
 
-    Where the domain of a column is known to everybody, listing it tells nothing.
+    A dictionary may list the domain of a column if the domain is public.
     """
     name = path.name
     try:
@@ -46,7 +46,7 @@ def inspect_parquet(
             yield from _inspect_statistics(file.metadata, columns, name)
         yield from _inspect_dictionaries(path, domains or {})
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise SourceError(f"{name!r} is not a whole Parquet file; check that it was copied completely.") from error
+        raise SourceError(f"{name!r} is not a complete Parquet file; check that it was copied completely.") from error
 
 
 def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
@@ -54,14 +54,14 @@ def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
     by_field = {key: value for field in file.schema_arrow for key, value in (field.metadata or {}).items()}
     extra = {key: value for key, value in (by_field | file_metadata).items() if key not in {STORED_SCHEMA, *FIELD_KEYS}}
     pandas = _read_json(extra.pop(PANDAS, b"{}"))
-    remedy = "write the file anew without metadata (pyarrow: table.replace_schema_metadata(None))."
+    remedy = "rewrite the file without metadata (pyarrow: table.replace_schema_metadata(None))."
     if extra:
         keys = ", ".join(sorted(repr(key.decode("utf-8", "replace")) for key in extra))
         has_place = any(PATH_PATTERN.search(value.decode("utf-8", "replace")) for value in extra.values())
-        path_hint = "; in it stands what looks like a path or an address" if has_place else ""
+        path_hint = "; it seems to contain a path or an address" if has_place else ""
         yield Finding(
             "file-metadata",
-            f"the footer of {name!r} has metadata that is no part of the table (keys {keys}){path_hint}.",
+            f"the footer of {name!r} has metadata that do not belong to the table (keys {keys}){path_hint}.",
             remedy,
             file=name,
             numbers={"keys": len(extra)},
@@ -69,7 +69,7 @@ def _inspect_metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
     if PATH_PATTERN.search(str(file.metadata.created_by or "")):
         yield Finding(
             "file-metadata",
-            f"the footer of {name!r} names the place where it was made (created_by).",
+            f"the footer of {name!r} names where it was made (created_by).",
             remedy,
             file=name,
         )
@@ -86,23 +86,22 @@ def _inspect_pandas_metadata(pandas: JsonView, rows: int, name: str, remedy: str
     ):
         yield Finding(
             "file-metadata",
-            f"the footer of {name!r} has the index of the frame that it was made from, which is not simply 0 to "
-            f"{rows:,}: it tells which rows of the original these are.",
+            f"the footer of {name!r} has the index of the original data frame, which is not simply 0 to "
+            f"{rows:,}: it may disclose which rows of the original these are.",
             f"reset the index first (frame.reset_index(drop=True)), or {remedy}",
             file=name,
         )
     else:
         yield Finding(
             "pandas-metadata",
-            f"the footer of {name!r} describes the pandas frame that it was made from: types, versions, the name "
-            "of its index.",
+            f"the footer of {name!r} describes the original pandas data frame: types, versions, the name of its index.",
             remedy,
             file=name,
         )
 
 
 def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedValues], name: str) -> Iterator[Finding]:
-    """Smallest and largest values of a footer, which should be those of the rows."""
+    """Compares the smallest and largest values of a footer with those of the rows."""
     described_columns, stale_columns = set(), set()
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
@@ -113,7 +112,7 @@ def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedVa
             column = columns.get(chunk.path_in_schema)
             if column is not None and _is_beyond(chunk.statistics, column.values):
                 stale_columns.add(chunk.path_in_schema)
-    remedy = "write the file anew, without statistics (pyarrow: write_statistics=False)."
+    remedy = "rewrite the file without statistics (pyarrow: write_statistics=False)."
     for column_name in sorted(stale_columns):
         yield Finding(
             "statistics-left-over",
@@ -126,7 +125,7 @@ def _inspect_statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedVa
         yield Finding(
             "column-statistics",
             f"{name!r} has statistics of {len(described_columns)} columns (smallest and largest values, by parts of "
-            "the file); they say nothing that its rows do not say.",
+            "the file); they disclose nothing beyond its rows.",
             remedy,
             file=name,
             numbers={"columns": len(described_columns)},
@@ -143,12 +142,12 @@ def _is_beyond(statistics: pq.Statistics, values: pa.Array) -> bool:
         bounds = pa.array([low, high]).cast(values.type)
         beyond = pc.or_(pc.less(bounds, values[0]), pc.greater(bounds, values[-1]))
     except (pa.ArrowException, TypeError, OverflowError):
-        return False  # of a type whose statistics cannot be compared
+        return False  # types whose statistics cannot be compared
     return bool(pc.any(beyond).as_py())
 
 
 def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Finding]:
-    """Dictionaries in the order of other rows than these, or with values that no row has; all groups may have one."""
+    """Finds dictionaries in the order of other rows, or with values that no row has; all row groups may have one."""
     with pq.ParquetFile(path) as file:
         schema = file.schema_arrow
     texts = [field.name for field in schema if pa.types.is_string(simplify_type(field.type))]
@@ -181,12 +180,12 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
     unused_counts = {
         name: int(pc.sum(pc.invert(pc.is_in(lists[name], appearing_values[name]))).as_py() or 0) for name in texts
     }
-    remedy = "decode the column before it is written (pyarrow: column.cast(pa.string()); pandas: astype(str))."
+    remedy = "decode the column before writing (pyarrow: column.cast(pa.string()); pandas: astype(str))."
     for name in sorted(unordered):
         yield Finding(
             "dictionary-order",
-            f"the values of column {name!r} are listed in {path.name!r} in an order that is not theirs, nor that of "
-            "these rows: it may be the order in which the original had them.",
+            f"{path.name!r} lists the values of column {name!r} in an order that is neither sorted nor that of "
+            "these rows: it may be the order in the original.",
             remedy,
             name,
             path.name,
@@ -194,8 +193,8 @@ def _inspect_dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterat
     for name in (column_name for column_name in texts if unused_counts[column_name]):
         yield Finding(
             "dictionary-left-over",
-            f"{path.name!r} lists {unused_counts[name]:,} values of column {name!r} that no row has: they may be "
-            "those of records that were left out.",
+            f"{path.name!r} lists {unused_counts[name]:,} values of column {name!r} that no row has: they may come "
+            "from dropped records.",
             f"remove them (pandas: cat.remove_unused_categories()), or {remedy}",
             name,
             path.name,
@@ -215,7 +214,7 @@ def _read_json(text: bytes) -> Json:
 
 
 def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
-    """What the bytes of a CSV file say; and the encoding to read it in, if it is not the one that was named."""
+    """Inspects the bytes of a CSV file; also returns its encoding, if it is not the named one."""
     findings = []
     try:
         first, is_text, has_nul, ends = _scan_bytes(path)
@@ -226,7 +225,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         findings.append(
             Finding(
                 "byte-order-mark",
-                f"{path.name!r} begins with a byte order mark, which some programs take for a part of the first name.",
+                f"{path.name!r} begins with a byte order mark; some programs read it as part of the first column name.",
                 "save it as plain UTF-8, without the mark.",
                 file=path.name,
             )
@@ -235,7 +234,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         findings.append(
             Finding(
                 "not-utf-8",
-                f"{path.name!r} is not UTF-8 text: letters may be read wrongly elsewhere.",
+                f"{path.name!r} is not UTF-8: other programs may misread its letters.",
                 "save it as UTF-8.",
                 file=path.name,
             )
@@ -245,8 +244,8 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
         findings.append(
             Finding(
                 "odd-bytes",
-                f"{path.name!r} holds {what}, as if pieces of several files had been put together.",
-                "write it anew by one program.",
+                f"{path.name!r} contains {what}, as if it were joined from several files.",
+                "rewrite it with one program.",
                 file=path.name,
             )
         )
@@ -256,7 +255,7 @@ def inspect_csv(path: Path, encoding: str) -> tuple[list[Finding], str]:
 
 
 def _scan_bytes(path: Path) -> tuple[bytes, bool, bool, set[bytes]]:
-    """The first bytes of a file, whether all of it is UTF-8, whether it has zero bytes, and how its lines end."""
+    """Scans the bytes of a file: the first ones, valid UTF-8, zero bytes, and the kinds of line ends."""
     decoder, is_text, has_nul, ends = codecs.getincrementaldecoder("utf-8")(), True, False, set()
     with path.open("rb") as file:
         first = block = file.read(READ_BYTES)

@@ -1,4 +1,4 @@
-"""What was found in a table that is to be published: something to mend, or something to know."""
+"""Findings in a table that will be published: problems to solve, and notes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINDINGS = (
     "statistics-left-over",
     "file-metadata",
 )
-"""The codes of what should be mended."""
+"""The codes of problems to solve."""
 
 NOTES = (
     "records-alone",
@@ -33,12 +33,12 @@ NOTES = (
     "odd-bytes",
     "not-looked-at",
 )
-"""The codes of what is worth knowing: it tells nothing by itself, or belongs to the columns that were chosen."""
+"""The codes of notes: harmless by themselves, or due to the choice of columns."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a table gives away, and what helps. Its text is its sentence."""
+    """A disclosure by a table, with its remedy. Its text is its sentence."""
 
     code: str
     sentence: str
@@ -56,11 +56,11 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether it is only worth knowing."""
+        """Whether it is a note only."""
         return self.code in NOTES
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The finding as JSON."""
         return {
             "code": self.code,
             "severity": "note" if self.is_note else "finding",
@@ -74,24 +74,24 @@ class Finding:
 
 @dataclass(frozen=True)
 class LintReport:
-    """What was looked at, and what was found."""
+    """The inspected tables, and the findings."""
 
     tables: Mapping[str, int]
-    """How many rows each table has."""
+    """The number of rows of each table."""
     all_findings: tuple[Finding, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What should be mended."""
+        """The problems to solve."""
         return tuple(finding for finding in self.all_findings if not finding.is_note)
 
     @property
     def notes(self) -> tuple[Finding, ...]:
-        """What is worth knowing."""
+        """The notes."""
         return tuple(finding for finding in self.all_findings if finding.is_note)
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The report as JSON."""
         return {
             "tables": dict(self.tables),
             "findings": [finding.to_json() for finding in (*self.findings, *self.notes)],

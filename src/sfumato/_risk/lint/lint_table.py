@@ -1,4 +1,4 @@
-"""Looking at a table as somebody does who wants to know more than it should say: a file, a folder, or a release."""
+"""Inspects a file, folder or release for unintended disclosure, as an attacker would."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from sfumato._risk.lint.findings import Finding, LintReport
 from sfumato._risk.privacy_models.table_groups import group_records
 from sfumato.errors import SchemaError, SourceError
 
-# Two tables that belong together row by row, though nothing in them says so.
+# Two tables whose rows correspond although no column says so.
 
 MOST_ROWS = 20_000
-"""So many rows are compared: enough to learn what goes with what."""
+"""The number of compared rows: enough to learn which values correspond."""
 
 CodedTable = Mapping[str, CodedValues]
 
 
 def find_paired_tables(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
-    """Tables of one folder in whose rows something in the one goes with something in the other."""
+    """Finds tables of one folder whose rows correspond in their order."""
     pairs = [
         (one, other, aligned)
         for one, other in combinations(tables, 2)
@@ -73,10 +73,10 @@ def find_paired_tables(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
             within_text = f", within each {', '.join(map(repr, key))}" if key else ""
             yield Finding(
                 "tables-joined",
-                f"rows of {one!r} and {other!r} belong together in the order in which they stand{within_text}: "
-                f"{best_columns[0]!r} of the one goes with {best_columns[1]!r} of the other, as by chance in less "
-                f"than one of {1 / FALSE_ALARMS:,.0f} folders. Side by side, they give each record its values back.",
-                "shuffle the rows of each table by itself, within groups too.",
+                f"rows of {one!r} and {other!r} correspond in their order{within_text}: "
+                f"{best_columns[0]!r} of the first predicts {best_columns[1]!r} of the second, by chance in less "
+                f"than one of {1 / FALSE_ALARMS:,.0f} folders. Side by side, they restore the values of each record.",
+                "shuffle the rows of each table separately, also within groups.",
                 best_columns[1],
                 other,
                 {"chance": bound_chance(best_capital, tests), "rows": len(blocks)},
@@ -84,9 +84,9 @@ def find_paired_tables(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
 
 
 def _align_rows(one: CodedTable, other: CodedTable) -> tuple[Places, Places, Codes, tuple[str, ...]] | None:
-    """The rows of two tables side by side, in blocks of few rows; by the columns that both have, if they have any.
+    """Aligns the rows of two tables in small blocks, by their common columns, if there are any.
 
-    None where they cannot be put side by side, or every block is a row.
+    None if they cannot be aligned, or if every block is a single row.
     """
     if not one or not other or _count_rows(one) != _count_rows(other):
         return None
@@ -130,28 +130,27 @@ PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class _LintedTable:
-    """A table that is looked at, and what is known of it."""
+    """A table to inspect, with what is known about it."""
 
     table: AnyTable
     name: str
     is_about_people: bool = True
-    """Whether each row is a person's; else only the file itself is looked at, and what it goes with."""
+    """Whether each row is a person's; if not, only the file and its correspondence with other tables are inspected."""
     public_columns: Collection[str] | None = None
-    """The columns that were not made by a mechanism; None where nobody knows."""
+    """The columns that no mechanism made; None if unknown."""
     domains: Mapping[str, pa.Array] = field(default_factory=dict)
-    """The texts that everybody knows a column can hold."""
+    """The publicly known possible values of columns."""
 
 
 def lint(
     table: AnyTable, *, read: ReadOptions = DEFAULT_READ_OPTIONS, progress: Progress = ignore_progress
 ) -> LintReport:
-    """Look for what a table gives away beside its values: a file, a folder of tables, a release, or a frame.
+    """Inspects a file, a folder of tables, a release or a data frame for unintended disclosure.
 
-    Rows are taken to stand in an order that tells nothing only if it could be a random one; a table in random order has
-    a finding about its order with a chance of at most one in a million.
+    A table in random order has a finding about its order with probability at most one in a million.
     """
     if isinstance(table, str | Path) and (address := Address.of(table, SourceError)) is not None:
-        raise SourceError(f"'{address}' is in a store, and lint looks at how files were written; copy it here first.")
+        raise SourceError(f"'{address}' is in a store, but lint inspects local files; copy it here first.")
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if release is not None:
             folder, manifest = release
@@ -178,7 +177,7 @@ def lint(
 
 
 def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, CodedValues]]) -> Finding:
-    """The same; a note where what looks like an identifier may number groups, which another table describes."""
+    """Turns a finding into a note if an apparent identifier may number groups that another table describes."""
     name = finding.column or ""
     if finding.code != "identifier" or finding.numbers["alone"] or is_named_for_persons(name):
         return finding
@@ -188,13 +187,13 @@ def _mark_group_number(finding: Finding, tables: Mapping[str, Mapping[str, Coded
     return replace(
         finding,
         code="group-number",
-        sentence=f"column {name!r} numbers groups of few records, of which {others[0]!r} tells more.",
-        remedy="leave it out if it numbers persons.",
+        sentence=f"column {name!r} numbers groups of few records, which {others[0]!r} describes.",
+        remedy="drop it if it numbers people.",
     )
 
 
 def _list_domains(manifest: Manifest) -> dict[str, pa.Array]:
-    """The texts of the published domain, by sensitive column: values of a compound repeat."""
+    """The published domain by sensitive column, as text; values of a compound repeat."""
     naming = manifest.naming
     domain_values = {name: naming.make_part_domain(number) for number, name in enumerate(naming.sensitive)}
     return {
@@ -212,14 +211,14 @@ def _list_parts(table: AnyTable) -> list[_LintedTable]:
         return [_LintedTable(path, path) for path in several] or [_LintedTable(table, Path(table).name)]
     files = sorted(path for path in Path(table).iterdir() if path.suffix.lower() in (*CSV[:2], *PARQUET))
     if not files:
-        raise SourceError(f"{str(table)!r} holds no table: there is no CSV or Parquet file directly in it.")
+        raise SourceError(f"{str(table)!r} contains no table: it has no CSV or Parquet file at its top level.")
     return [_LintedTable(path, path.name) for path in files]
 
 
 def _inspect_part(
     part: _LintedTable, spool: Path, read: ReadOptions, progress: Progress
 ) -> tuple[dict[str, CodedValues], list[Finding], int]:
-    """The columns of a table that can be looked at, what was found, and how many rows it has."""
+    """Inspects a table: its readable columns, the findings, and the number of rows."""
     findings: list[Finding] = []
     path = Path(part.table) if isinstance(part.table, str | Path) and Path(part.table).is_file() else None
     if path is not None and path.suffix.lower() in CSV:
@@ -238,11 +237,8 @@ def _inspect_part(
         findings.append(
             Finding(
                 "not-looked-at",
-                (
-                    "the types of some columns are none that people are described by; they were not looked at: "
-                    f"{column_text}."
-                ),
-                "publish texts, numbers or dates.",
+                (f"columns with types that lint does not read were not inspected: {column_text}."),
+                "publish strings, numbers or dates.",
                 numbers={"columns": len(unread_names)},
             )
         )
@@ -273,13 +269,13 @@ def _make_order_finding(column: CodedValues, bound: float) -> Finding:
     expected = float((column.counts * (column.counts - 1) / max(len(column.codes), 1)).sum())
     ranks = (np.cumsum(column.counts) - column.counts / 2).take(column.codes)
     correlation = float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
-    how = "are sorted by" if (steps >= 0).all() or (steps <= 0).all() else "stand in an order that goes with"
+    how = "are sorted by" if (steps >= 0).all() or (steps <= 0).all() else "are in an order that correlates with"
     return Finding(
         "order-tied",
-        f"rows {how} {column.name!r}: neighbours agree in it {equal:,} times of {pairs:,}, in a random order about "
-        f"{expected:,.0f} times, and its ranks and the row numbers correlate by {correlation:.2f}; by chance so much "
-        f"order comes less than once in {1 / FALSE_ALARMS:,.0f} tables.",
-        "shuffle the rows, by a generator that nobody can repeat.",
+        f"rows {how} {column.name!r}: {equal:,} of {pairs:,} neighbours are equal, in a random order about "
+        f"{expected:,.0f} would be; ranks and row numbers correlate by {correlation:.2f}. A random order does "
+        f"this less than once in {1 / FALSE_ALARMS:,.0f} tables.",
+        "shuffle the rows with an unpredictable random generator.",
         column.name,
         numbers={
             "equal": equal,
@@ -299,8 +295,8 @@ def _find_unique_records(columns: Sequence[CodedValues], rows: int) -> Iterator[
     if shares.unique_share:
         yield Finding(
             "records-alone",
-            f"{shares.unique_share:.1%} of the records are alone with their columns, {shares.below_5:.1%} among fewer "
-            "than 5: whoever knows these columns of a person finds the record.",
-            "publish fewer or coarser columns (sfumato measure has more).",
+            f"{shares.unique_share:.1%} of records are unique on their columns, {shares.below_5:.1%} are in classes "
+            "below 5: anyone who knows these columns of a person can re-identify the record.",
+            "publish fewer or coarser columns (sfumato measure shows more).",
             numbers={"alone": shares.unique_share, "below_5": shares.below_5},
         )

@@ -1,1 +1,1 @@
-"""What the usual privacy models say of a table: k-anonymity, diversity, closeness, likeness, disclosure and caps."""
+"""The usual privacy models of a table: k-anonymity, diversity, closeness, likeness, disclosure and caps."""

@@ -1,4 +1,4 @@
-"""Measuring a table by the usual privacy models: numbers with their meaning, and never a verdict."""
+"""Measures a table by the usual privacy models: numbers with their meaning, and never a verdict."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from sfumato._risk.inspected_table import CodedValues, can_be_coded, open_contai
 from sfumato._risk.privacy_models.table_groups import GroupValues, group_records
 from sfumato.errors import SchemaError
 
-# The number of each privacy model, from how often each value occurs in each group.
+# The number of each privacy model, from the counts of values in each group.
 #
-# Every number is the best for which the model's definition holds in all groups. Where the definition holds for no
-# number, it is infinite; where the model does not apply, there is none.
+# Every number is the best that satisfies the model's definition in all groups. If no number satisfies the
+# definition, it is infinite; if the model does not apply, it is None.
 #
 # Notation: p = share of a value among all records, q = its share in a group, r_1 >= r_2 >= ... = its counts in a group.
 
@@ -45,16 +45,16 @@ def count_distinct_values(contents: GroupValues) -> int:
 
 
 def compute_entropy_diversity(contents: GroupValues) -> float:
-    """Entropy diversity (the same): e to the least entropy of a group; so many equal values would have it."""
+    """Entropy diversity (the same): e to the smallest entropy of a group, as a number of equally frequent values."""
     entropies = -np.add.reduceat(contents.group_shares * np.log(contents.group_shares), contents.starts)
     return float(np.exp(entropies.min()))
 
 
 def compute_recursive_ratio(contents: GroupValues) -> float | None:
-    """Recursive (c, l)-diversity (the same) for l = the fewest values of a group: every larger c will do.
+    """Recursive (c, l)-diversity (the same) for l = the fewest values of a group: every larger c satisfies it.
 
-    The most frequent value of a group is at most so many times as frequent as the l-th, the next and all rarer ones
-    together: r_1 < c (r_l + ... + r_m). None where a group has one value only.
+    The most frequent value of a group is at most c times as frequent as the l-th and all rarer ones together:
+    r_1 < c (r_l + ... + r_m). None if a group has one value only.
     """
     least = count_distinct_values(contents)
     if least == 1:
@@ -67,9 +67,9 @@ def compute_recursive_ratio(contents: GroupValues) -> float | None:
 
 
 def compute_equal_distance(contents: GroupValues) -> float:
-    """t-closeness (Li et al. 2007) where all values are equally far apart: half the sum of |q - p|.
+    """t-closeness (Li et al. 2007) if all values are equally far apart: half the sum of |q - p|.
 
-    Which is the sum of q - p over the values that are more frequent in the group, and all of these occur in it.
+    That is the sum of q - p over the values that are more frequent in the group, all of which occur in it.
     """
     excess_shares = np.maximum(contents.group_shares - contents.shares, 0)
     return float(np.add.reduceat(excess_shares, contents.starts).max())
@@ -78,8 +78,8 @@ def compute_equal_distance(contents: GroupValues) -> float:
 def compute_ordered_distance(contents: GroupValues) -> float:
     """t-closeness (the same) by the order of the values: the earth mover's distance, over the number of values - 1.
 
-    That is the sum of |Q - P| over all values, with Q and P summed up to them. Q only changes at values that the group
-    has, and P rises: between two of them the sign of Q - P changes once at most, at a place that is looked up.
+    That is the sum of |Q - P| over all values, with cumulative shares Q and P. Q changes only at values in the group,
+    and P rises. So between two of them the sign of Q - P changes at most once, at a place found by search.
     """
     if len(contents.totals) == 1:
         return 0.0
@@ -107,7 +107,7 @@ def compute_basic_likeness(contents: GroupValues) -> float:
 def compute_enhanced_likeness(contents: GroupValues) -> float:
     """Enhanced beta-likeness (the same): (q - p) / p is at most beta, and also at most -ln p.
 
-    The second does not depend on beta. Where it fails, the definition holds for no beta at all.
+    The second condition does not depend on beta. If it fails, the definition holds for no beta.
     """
     gains = contents.group_shares / contents.shares - 1
     is_beyond = gains > -np.log(contents.shares) + ROUNDING
@@ -117,24 +117,24 @@ def compute_enhanced_likeness(contents: GroupValues) -> float:
 def compute_disclosure(contents: GroupValues) -> float:
     """Delta-disclosure privacy (Brickell and Shmatikov 2008): the largest |ln (q / p)|, over all values.
 
-    Infinite where a group lacks a value: then q = 0, and everybody in it is known not to have it.
+    Infinite if a group lacks a value: then q = 0, and nobody in the group has it.
     """
     is_complete = len(contents.counts) == len(contents.sizes) * len(contents.totals)
     return compute_present_disclosure(contents) if is_complete else float("inf")
 
 
 def compute_present_disclosure(contents: GroupValues) -> float:
-    """The same over the values that a group has; what some tools report under that name."""
+    """The same over the values that a group has, as some tools report it under that name."""
     return float(np.abs(np.log(contents.group_shares / contents.shares)).max())
 
 
 def compute_cap_factor(contents: GroupValues) -> float:
-    """F'-privacy (Wang 2014) with caps in proportion: the least factor such that q is never above factor times p."""
+    """F'-privacy (Wang 2014) with caps in proportion: the smallest factor such that q is never above factor times p."""
     return float((contents.group_shares / contents.shares).max())
 
 
 def compute_caps(contents: GroupValues) -> Floats:
-    """F'-privacy (the same): for each value the least cap that holds, the largest share that it has in a group."""
+    """F'-privacy (the same): for each value the smallest cap, which is its largest share in a group."""
     largest_shares = np.zeros(len(contents.totals))
     np.maximum.at(largest_shares, contents.value_codes, contents.group_shares)
     return largest_shares
@@ -145,7 +145,7 @@ def compute_caps(contents: GroupValues) -> Floats:
 
 @dataclass(frozen=True)
 class PrivacyModel:
-    """A privacy model: what its number says of a table, and what it leaves open."""
+    """A privacy model: the meaning of its number, and its limitation."""
 
     key: str
     name: str
@@ -159,111 +159,111 @@ MODELS = (
     PrivacyModel(
         "k_anonymity",
         "k-anonymity: k",
-        "Every record is alike in the public columns with at least k - 1 others.",
-        "It says nothing about the sensitive value: all records of a group may have the same.",
+        "Every record has the same public columns as at least k - 1 others.",
+        "The sensitive value: all records of a class may have the same one.",
         lambda contents: int(contents.sizes.min()),
     ),
     PrivacyModel(
         "largest_share",
         "(alpha, k): alpha",
-        "No value is that of a larger share of a group.",
-        "A value that is rare among all may reach this share in a group, which tells much.",
+        "The largest share of a value in a class.",
+        "A value that is rare in the table may reach this share in a class, which discloses much.",
         compute_largest_share,
     ),
     PrivacyModel(
         "distinct_diversity",
         "distinct l-diversity: l",
-        "Every group has at least so many different values.",
-        "One of them may be that of nearly all its records.",
+        "Every class has at least l different values.",
+        "Nearly all records of a class may share one of them.",
         count_distinct_values,
     ),
     PrivacyModel(
         "entropy_diversity",
         "entropy l-diversity: l",
-        "The values of every group are as uncertain as so many equally frequent ones.",
-        "It does not see which values these are: all may be illnesses of one kind.",
+        "The values of every class are as uncertain as l equally frequent ones.",
+        "The meaning of the values: all may be illnesses of one kind.",
         compute_entropy_diversity,
     ),
     PrivacyModel(
         "recursive_ratio",
         "recursive (c, l): c above",
-        "With the l of distinct l-diversity: how dominant the most frequent value of a group is at most, against the "
-        "l-th and all rarer ones.",
-        "What is frequent in all groups, and how alike the values are.",
+        "With the l of distinct l-diversity: the largest ratio of the most frequent value in a class to the "
+        "l-th and all rarer values together.",
+        "Values that are frequent in all classes, and the similarity of values.",
         compute_recursive_ratio,
     ),
     PrivacyModel(
         "equal_distance",
         "t-closeness: t, equal distances",
-        "How far the shares of a group are from those of all records: the part of them that would have to change.",
-        "A rare value may become many times as likely within a small t.",
+        "The distance of a class from the table: the share of its records that would have to change value.",
+        "A rare value may become many times as likely even with a small t.",
         compute_equal_distance,
     ),
     PrivacyModel(
         "ordered_distance",
         "t-closeness: t, ordered values",
-        "The same, where a change to a near number counts less. The missing value comes after the largest.",
-        "Exact values: a group may hold one number only, if it is near the middle.",
+        "The same, but a change to a near number counts less. The missing value comes after the largest.",
+        "Exact values: all records of a class may have one number, if it is near the middle.",
         compute_ordered_distance,
         is_ordinal=True,
     ),
     PrivacyModel(
         "basic_likeness",
         "basic beta-likeness: beta",
-        "By which part of itself the share of a value rises at most from all records to a group.",
-        "That a group lacks a value, and what those know who know more than the group.",
+        "The largest relative increase of a value's share from the table to a class.",
+        "Values that a class lacks, and attackers who know more than the class.",
         compute_basic_likeness,
     ),
     PrivacyModel(
         "enhanced_likeness",
         "enhanced beta-likeness: beta",
-        "The same, if frequent values do not rise above their own limit -ln(share) either; else infinite.",
-        "That a group lacks a value, and what those know who know more than the group.",
+        "The same if frequent values also stay below their own limit -ln(share); otherwise infinite.",
+        "Values that a class lacks, and attackers who know more than the class.",
         compute_enhanced_likeness,
     ),
     PrivacyModel(
         "disclosure",
         "delta-disclosure: delta",
-        "The largest change of the logarithm of a share, up or down; infinite if a group lacks a value.",
-        "Differences between the records of a group, which those see who know more than the public columns.",
+        "The largest change of the logarithm of a share, up or down; infinite if a class lacks a value.",
+        "Attackers who know more than the public columns can distinguish records of a class.",
         compute_disclosure,
     ),
     PrivacyModel(
         "disclosure_of_present",
-        "  of values that a group has",
-        "The same without the values that a group lacks.",
-        "That nobody in a group has some value.",
+        "  of values that a class has",
+        "The same without the values that a class lacks.",
+        "Values that nobody in a class has.",
         compute_present_disclosure,
     ),
     PrivacyModel(
         "cap_factor",
         "F'-privacy: factor of the caps",
-        "No value is more than so many times as frequent in a group as among all; the JSON output has the cap of each "
+        "The largest ratio of a value's share in a class to its share in the table. --json lists the cap of each "
         "value.",
-        "What the groups teach together: how public columns go with values can be learned from all of them.",
+        "All classes together: an attacker can learn from them how public columns predict values.",
         compute_cap_factor,
     ),
 )
 
 SCOPE = (
-    "All of it is about somebody who knows the public columns of a person and nothing else, and about the values as "
-    "they stand in the table: of a column that was perturbed, swapped or drawn they say nothing about the true values. "
-    "No number says that a table may be published."
+    "All numbers describe an attacker who knows only the public columns of a person. They describe the values as "
+    "in this table: for a perturbed, swapped or synthetic column they say nothing about the true values. "
+    "No number alone means that a table may be published."
 )
 
 
 @dataclass(frozen=True)
 class ColumnMeasures:
-    """What the models say of one sensitive column."""
+    """The numbers of the models for one sensitive column."""
 
     column: str
     numbers: Mapping[str, float | None]
-    """By the key of the model; infinite where its definition holds for no number, None where it does not apply."""
+    """By the key of the model; infinite if no number satisfies its definition, None if it does not apply."""
     caps: Mapping[Value, tuple[float, float]]
-    """For each value its share among all records, and the largest in a group."""
+    """For each value its share in the table, and its largest share in a class."""
 
     def to_json(self) -> Json:
-        """For machines."""
+        """The measures as JSON."""
         numbers_json = {key: None if number is None else to_json(number) for key, number in self.numbers.items()}
         caps = [
             {"value": to_json(value), "share": share, "cap": largest} for value, (share, largest) in self.caps.items()
@@ -273,23 +273,23 @@ class ColumnMeasures:
 
 @dataclass(frozen=True)
 class Measures:
-    """What the models say of a table."""
+    """The numbers of the models for a table."""
 
     rows: int
     public_columns: tuple[str, ...]
     group_count: int
     smallest_group: int
-    """The smallest number of records that are alike in the public columns: k of k-anonymity."""
+    """The size of the smallest equivalence class: k of k-anonymity."""
     class_size_shares: ClassSizeShares
     others_known: bool
     columns: tuple[ColumnMeasures, ...]
 
     def __getitem__(self, column: str) -> ColumnMeasures:
-        """What the models say of a sensitive column."""
+        """The measures of a sensitive column."""
         return next(measures for measures in self.columns if measures.column == column)
 
     def to_json(self) -> Json:
-        """For machines, with the meaning of each number."""
+        """The measures as JSON, with the meaning of each number."""
         meanings = [{"key": item.key, "says": item.meaning, "leaves_open": item.limitation} for item in MODELS]
         return {
             "rows": self.rows,
@@ -313,10 +313,10 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
     read: ReadOptions = DEFAULT_READ_OPTIONS,
     progress: Progress = ignore_progress,
 ) -> Measures:
-    """Measure a table: any that can be published, or the public columns of a release.
+    """Measures a table by privacy models: any table that can be published, or the public columns of a release.
 
-    A missing value is a value. Of several sensitive columns each is measured for itself; with `others_known` by
-    somebody who knows the others of a person too.
+    A missing value is a value. Each sensitive column is measured separately; with `others_known`, for an attacker who
+    also knows the other sensitive columns.
     """
     with open_containing_release(table) as release, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if release is not None:
@@ -325,8 +325,8 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
                 (name for name in (*public, *sensitive) if name not in manifest.public_columns), None
             ):
                 raise SchemaError(
-                    f"{protected_name!r} is no public column of this release: what a release shows of a protected "
-                    "column is drawn or dealt, and these numbers would say nothing about the true values; measure the "
+                    f"{protected_name!r} is not a public column of this release. A protected "
+                    "column is random, so these numbers would say nothing about the true values; measure the "
                     "original."
                 )
             first, *others = manifest.list_data_paths(folder)
@@ -344,7 +344,7 @@ def _check_columns(schema: pa.Schema, public: Sequence[str], sensitive: Sequence
             column_names = ", ".join(map(repr, schema.names[:20]))
             raise SchemaError(f"the table has no column named {name!r}, or several; it has {column_names}.")
         if not can_be_coded(kind := schema.field(name).type):
-            raise SchemaError(f"column {name!r} is of type {kind}, whose values cannot be counted; leave it out.")
+            raise SchemaError(f"column {name!r} is of type {kind}, whose values cannot be counted; omit it.")
         if (*public, *sensitive).count(name) > 1:
             raise SchemaError(f"column {name!r} is named twice; name it once, as public or as sensitive.")
     if not (public or sensitive):
@@ -360,7 +360,7 @@ def _measure_columns(
 ) -> Measures:
     rows = len(next(iter(columns.values())).codes)
     if not rows:
-        raise SchemaError("the table is empty: there is nothing to measure.")
+        raise SchemaError("the table is empty.")
     groups, sizes = group_records([columns[name] for name in public], rows)
     column_measures = []
     for number, name in enumerate(sensitive):

@@ -1,4 +1,4 @@
-"""Records that are alike in some columns, and the values that they have in another."""
+"""Counts a column's values in groups of records with equal values of other columns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST_NUMBERS = 1 << 62
 
 
 def group_records(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Counts]:
-    """The group of each record, and how many records each group has; without columns all records are one group."""
+    """The group of each record, and the size of each group; without columns all records are one group."""
     numbers, size = np.zeros(rows, dtype=np.int64), 1
     for column in columns:
-        if size * column.size >= MOST_NUMBERS:  # combinations that occur are fewer, and are numbered anew
+        if size * column.size >= MOST_NUMBERS:  # renumber the fewer combinations that occur
             distinct_numbers, numbers = np.unique(numbers, return_inverse=True)
             size = len(distinct_numbers)
         numbers = numbers * column.size + column.codes
@@ -29,19 +29,19 @@ def group_records(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Cou
 
 @dataclass(frozen=True)
 class GroupValues:
-    """How many records of each group have each value: a line for each pair that occurs, by group and then by value."""
+    """The counts of each value in each group: a line for each pair that occurs, by group and then by value."""
 
     sizes: Counts
-    """How many records each group has."""
+    """The number of records of each group."""
     totals: Counts
-    """How many records have each value."""
+    """The number of records with each value."""
     group_codes: Codes
     value_codes: Codes
     counts: Counts
 
     @classmethod
     def of(cls, groups: Codes, sizes: Counts, column: CodedValues) -> GroupValues:
-        """The values of a column in each group."""
+        """Counts the values of a column in each group."""
         pairs, count = np.unique(groups * np.int64(column.size) + column.codes, return_counts=True)
         totals = column.counts[: column.size]
         return cls(sizes, totals, pairs // column.size, pairs % column.size, count)

@@ -120,7 +120,7 @@ def test_what_is_more_than_the_columns_is_written_too() -> None:
     written = attack.to_json()
     assert (written["knows"], written["control"], written["seed"]) == ("sex and others", belief.to_json(), 7)
     assert [Attack("one column", told, "disease", 1, belief, None).knowledge for told in ((), ("a",), ("a", "b"))] == [
-        "how frequent the values are",
+        "the frequencies of values",
         "a",
         "all 2 public columns",
     ]

@@ -103,12 +103,12 @@ def test_every_attacker_is_tried_those_who_know_least_first(mechanism: str) -> N
         assert low <= each.with_release.success <= high
     shown = [AttackSuccess.of(each, mechanism) for each in found]
     assert [each.knowledge for each in shown] == [
-        "how frequent the values are",
+        "the frequencies of values",
         *found[1].known_columns,
         "all 3 public columns",
         "all 3 public columns and the values of 20% of the others",
         "all 3 public columns and a second release",
-        "nothing but the release",
+        "only the release",
     ]
     assert [each.control is None for each in shown] == [True] * 5 + [False]
 
@@ -220,9 +220,9 @@ def test_posterior_under_any_belief_is_that_of_all_tables_and_draws(mechanism: s
     ("prior", "words"),
     [
         ({"e": 1.0}, "not in the domain"),
-        ({"a": -1.0}, "parts of a whole"),
-        ({}, "parts of a whole"),
-        ({"a": np.nan}, "parts"),
+        ({"a": -1.0}, "at least 0"),
+        ({}, "at least 0"),
+        ({"a": np.nan}, "at least 0"),
     ],
 )
 def test_belief_that_is_none_is_refused(prior: dict[str, float], words: str) -> None:
@@ -290,7 +290,7 @@ def test_who_knows_others_of_a_bucket_is_left_with_its_other_values() -> None:
         assert found.with_release is not None
         assert found.with_release.success == pytest.approx(share + (1 - share) / 2, abs=0.06)
         assert found.label == f"nothing and the values of {share:.0%} of the others"
-    with pytest.raises(SpecError, match="cannot be known"):
+    with pytest.raises(SpecError, match="below 1"):
         attack_with_known_others(scene, 1.0)
     curve = KnownOthersCurve("anatomy", measure_by_known_share(scene, (0.0, 0.4)))
     assert curve.known_points == [

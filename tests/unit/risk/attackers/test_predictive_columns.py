@@ -193,10 +193,10 @@ def test_guess_that_is_telling_is_better_than_a_blind_one_by_three_standard_erro
 
 def test_words_say_how_many_are_guessed_from_what() -> None:
     one = telling(0.6123, columns=("a",)).sentence
-    assert one == "guessing 'disease' from 'a' is right for 61.2% of the records (blindly: 20.0%)"
-    assert "from 'a' and 'b' is right" in telling(0.6, columns=("a", "b")).sentence
+    assert one == "guessing 'disease' from 'a' is correct for 61.2% of the records (blind guess: 20.0%)"
+    assert "from 'a' and 'b' is correct" in telling(0.6, columns=("a", "b")).sentence
     every = telling(0.6, columns=("a", "b", "c", "d")).sentence
-    assert "from all public columns together (most by 'a', 'b' and 2 more) is right" in every
+    assert "from all public columns together (mainly 'a', 'b' and 2 more) is correct" in every
 
 
 # ------------------------------------------------------------------------------------------------------------- the stop
@@ -215,7 +215,7 @@ def test_columns_that_tell_little_do_not_stop() -> None:
 
 def test_every_column_that_tells_alone_is_named_with_its_options_the_worst_first() -> None:
     sentence = stopped(telling(0.7, columns=("b",)), telling(0.9, columns=("a",)), telling(0.95, columns=("b", "c")))
-    assert sentence.startswith("guessing 'disease' from 'a' is right for 90.0%")
+    assert sentence.startswith("guessing 'disease' from 'a' is correct for 90.0%")
     assert "(`drop=['a', 'b']`)" in sentence
     assert "(`accept_disclosing=['a', 'b']`)" in sentence
 
@@ -227,8 +227,8 @@ def test_column_that_tells_two_protected_ones_is_named_once() -> None:
 
 def test_of_columns_that_tell_only_together_the_first_is_named() -> None:
     sentence = stopped(telling(0.9, columns=("a", "b")), telling(0.95, columns=("b", "c")))
-    assert sentence.startswith("guessing 'disease' from 'b' and 'c' is right for 95.0%")
-    assert "(`drop=['b']`), coarsen it, or go on in spite of it (`accept_disclosing=['b']`)." in sentence
+    assert sentence.startswith("guessing 'disease' from 'b' and 'c' is correct for 95.0%")
+    assert "(`drop=['b']`), coarsen it, or accept the disclosure (`accept_disclosing=['b']`)." in sentence
 
 
 @pytest.mark.parametrize(

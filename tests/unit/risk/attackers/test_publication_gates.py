@@ -66,8 +66,8 @@ def test_worst_column_stops_and_is_named_with_what_could_be_done() -> None:
         check_breaches(found, Fraction(1, 100))
     sentence = str(caught.value)
     assert sentence.startswith(
-        "whoever knows a person's 'home town' would breach the bound for 1.2% of the records (up to a chance of 0.91), "
-        "and the limit is 1.00%"
+        "an attacker who knows a person's 'home town' breaches the bound for 1.2% of the records (confidence up to "
+        "0.91); the limit is 1.00%"
     )
     for remedy in ("`mechanism='subset'`", "drop or coarsen", "`breach_limit=`", "`accept_marginal_prior=True`"):
         assert remedy in sentence
@@ -100,8 +100,8 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
         check_lifted_records(found, giving(guarantee))
     sentence = str(caught.value)
     assert sentence.startswith(
-        "whoever knows a person's 'home town' and looks at the release would believe the true 'disease' of 83% of the "
-        "records well beyond what was asked for (up to 0.88)"
+        "an attacker who knows a person's 'home town' and has the release believes the true 'disease' of 83% of the "
+        "records well above the bound (confidence up to 0.88)"
     )
     for remedy in ("`mechanism='subset'`", "drop or coarsen", "`accept_exposure=True`"):
         assert remedy in sentence

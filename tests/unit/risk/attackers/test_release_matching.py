@@ -74,12 +74,12 @@ def test_key_of_another_release_and_other_tables_are_refused(tmp_path: Path) -> 
     opened = Release.open(tmp_path / "one" / "release")
     whole = read_original(opened, table)
     for wrong, plan in ((whole, "other"), (whole.slice(1), "one"), (whole.take(pa.array(range(ROWS))[::-1]), "one")):
-        with pytest.raises(ReleaseFormatError, match="do not stand where the key"):
+        with pytest.raises(ReleaseFormatError, match="plan file"):
             match_by_key(opened, wrong, tmp_path / plan / "plan")
-    with pytest.raises(ReleaseFormatError, match="do not stand where the key"):
+    with pytest.raises(ReleaseFormatError, match="plan file"):
         audit(tmp_path / "one" / "release", table, tmp_path / "other" / "plan")
     other = people(disease=["malaria"] * ROWS)
-    with pytest.raises(ReleaseFormatError, match="outside its domain"):
+    with pytest.raises(ReleaseFormatError, match="outside the domain"):
         match_by_key(opened, read_original(opened, other), tmp_path / "one" / "plan")
 
 

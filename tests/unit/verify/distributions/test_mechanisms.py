@@ -633,7 +633,7 @@ def test_command_exits_with_the_check_that_failed(
     outcome = run("verify", folder)
     assert "FAIL domain" in outcome.out
     sentence = complaint(type(outcome)(outcome.code, "", outcome.err), code=1)
-    assert sentence.startswith(f"the release does not pass the check of domain: {words}")
+    assert sentence.startswith(f"the release fails the check 'domain': {words}")
 
 
 @every_way
