@@ -432,7 +432,7 @@ def test_column_of_one_value_is_refused_and_a_declared_domain_helps(desk: Path) 
     sentence = fail(desk, *publishing("people.csv"))
     assert sentence.startswith("the sensitive column has only one value, so no other value can replace it;")
     (desk / "domain.txt").write_text("HIV\n")
-    assert "has one value" in fail(desk, *publishing("people.csv", "--domain", "disease=domain.txt"))
+    assert "has only one value" in fail(desk, *publishing("people.csv", "--domain", "disease=domain.txt"))
     (desk / "domain.txt").write_text("HIV\nflu\n")
     succeed(*publishing("people.csv", "--domain", "disease=domain.txt"))
 

@@ -317,8 +317,8 @@ def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list
     asked = [*SMALL_DOMAIN, "--as-published", "small-domain", "--plan-file", "plan.json", *more]
     sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
     assert sentence == (
-        "one value of column 'rare' alone could be believed with 13/15 (about 0.867), above 2/3: this "
-        "mechanism protects combinations, not the columns they are made of; choose --mechanism uniform or "
+        "one value of column 'rare' alone could be believed with 13/15 (about 0.867), above 2/3. This "
+        "mechanism protects combinations, not the single columns; choose --mechanism uniform or "
         "--mechanism subset, which cover every statement."
     )
 
@@ -384,8 +384,8 @@ def test_bounds_for_combinations_are_refused(desk: Path) -> None:
     bounds = bounds_file(desk, {"flu / tea": ("1/5", "1/2")})
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, "--bounds", bounds)
     assert sentence == (
-        "bounds for combinations do not protect the single columns; ask for a tolerance "
-        "(--tolerance), or for one bound with --mechanism uniform or --mechanism subset, which cover every statement."
+        "bounds for combinations do not protect the single columns. Use a tolerance "
+        "(--tolerance), or one bound with --mechanism uniform or --mechanism subset, which cover every statement."
     )
 
 
@@ -415,7 +415,7 @@ def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path)
             "disease, drug",
             "the table has no column ' drug'; did you mean 'drug'? It has 'sex', 'disease', 'age', 'drug'.",
         ),
-        ("", "there is no sensitive column, so nothing would be protected. Name one with `sensitive=`."),
+        ("", "there is no sensitive column, so nothing would be protected. Name one with --sensitive."),
         (
             "sex,disease,age,drug",
             "there would be no public column to publish beside the sensitive one; keep at least one.",

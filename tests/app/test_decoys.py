@@ -466,7 +466,7 @@ def test_rare_values_of_each_of_two_columns_are_merged(desk: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--rare", "merge"), "say from which likelihood ratio on a value is rare, such as --ratio-limit 100."),
+        (("--rare", "merge"), "give one, such as --ratio-limit 100."),
         (("--ratio-limit", "1"), "the ratio limit is 1 and must be above 1: a ratio of 1 discloses nothing."),
         (("--ratio-limit", "many"), "many"),
         (("--rare", "burn", "--ratio-limit", "9"), "burn"),
@@ -503,7 +503,7 @@ def test_a_compound_of_decoys_is_refused_with_what_to_do_instead(desk: Path) -> 
     table = write_parquet(desk / "patients.parquet", numbered())
     options = ("--compound", "disease,drug", "--keep", "number", "--group-size", "2")
     sentence = refused(desk, "publish", table, "--out", "release", *options)
-    assert sentence.startswith("decoys of combinations do not protect the single columns; name each")
+    assert sentence.startswith("decoys for combinations do not protect the single columns. Name each")
     assert "--sensitive" in sentence
 
 

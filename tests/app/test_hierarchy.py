@@ -92,7 +92,7 @@ def test_release_at_a_level_is_verified_with_its_hierarchy(desk: Path, table: Pa
     assert succeed("verify", "release", "--original", table, *HIERARCHY).code == 0
     assert verify("release", table, hierarchies={"disease": desk / "codes.csv"}).has_passed
     sentence = fail(desk, "verify", "release", "--original", table)
-    assert "give the hierarchy that tells which is whose (--hierarchy disease=FILE)." in sentence
+    assert "Give the hierarchy with the group of each value (--hierarchy disease=FILE)." in sentence
     (desk / "codes.csv").write_bytes(CHAPTERS.replace(b"HIV,blood", b"HIV,immune"))
     assert "other groups at the level 'chapter'" in fail(desk, "verify", "release", "--original", table, *HIERARCHY)
 
@@ -254,4 +254,4 @@ def test_bad_hierarchy_gets_one_sentence(desk: Path, table: Path, options: tuple
 def test_column_with_the_name_of_a_level_is_refused(desk: Path, table: Path) -> None:
     write_csv(desk / "people.csv", {**people(), "Disease.Chapter": ["x", "y"] * 30})
     asked = ("publish", table, "--sensitive", "disease", *BOUND, "--out", "release", *HIERARCHY)
-    assert "has a column 'disease.chapter', the name of a level" in fail(desk, *asked)
+    assert "has a column 'disease.chapter', which is the name of a level" in fail(desk, *asked)

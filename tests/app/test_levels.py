@@ -98,10 +98,10 @@ def test_request_file_takes_shares_too(desk: Path, table: Path) -> None:
             "without records of the level 'code' its values cannot be counted; give it a share.",
         ),
         (("--levels", "code=0.5,block=0.5"), "--levels: there is no level 'block'; the hierarchy has code, chapter."),
-        (("--importance", "code"), "'code' is no level with a number of its own; write --importance code="),
+        (("--importance", "code"), "'code' is not a level with a number; write for example --importance code="),
         (
             (*SHARED, "--importance", "code=1"),
-            "`levels=` gives shares and `importance=` computes them; give only one of ",
+            "--levels gives shares and --importance computes them; give only one of ",
         ),
         (
             (*SHARED, "--mechanism", "subset"),
@@ -119,4 +119,4 @@ def test_without_a_hierarchy_the_sentence_names_what_is_missing(desk: Path, tabl
     roles = [word for word in ROLES if word not in ("--hierarchy", "code=codes.csv")]
     for options in (SHARED, ("--mechanism", "levels")):
         sentence = refused(desk, "publish", table, *roles, *BOUND, *options, "--out", "release")
-        assert sentence.endswith("the values have no groups; declare them with --hierarchy COL=FILE.")
+        assert sentence.endswith("the values have no groups. Declare them with --hierarchy COL=FILE.")

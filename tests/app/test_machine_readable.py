@@ -184,7 +184,7 @@ def test_code_that_no_notice_has_is_refused(desk: Path, table: Path) -> None:
 def test_plan_from_counts_stops_at_a_notice(desk: Path) -> None:
     write_csv(desk / "counts.csv", {"value": ["a", "b"], "count": [30, 30]})
     outcome = run("plan", "--counts", "counts.csv", *BOUND, "--fail-on", "frequent-values")
-    assert "frequent-values ('value'); nothing" in complaint(outcome, code=1)
+    assert "frequent-values ('value'). Nothing" in complaint(outcome, code=1)
 
 
 # --------------------------------------------------------------------------------------------------------------- Python

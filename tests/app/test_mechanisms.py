@@ -344,7 +344,9 @@ def test_answer_over_all_cells_names_its_assumption(made: Made) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
     found = succeed("query", made.folder, sql, "--method", "gls", "--json").json
     assert found["method"] == "generalised least squares over all sub-tables, normal interval"
-    assert found["assumption"].startswith("those that a condition selects are spread over the sub-tables")
+    assert found["assumption"].startswith(
+        "among the records of a value, those that a condition selects are spread over the sub-tables"
+    )
     (row,) = found["rows"]
     assert row["n_note"].startswith("slightly biased")
     if all("counts" in cell for cell in SlowRelease(made.folder).design["cells"]):

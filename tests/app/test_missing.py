@@ -115,7 +115,7 @@ def test_mark_that_is_a_value_of_a_domain_is_refused(command: str, desk: Path) -
 
 def test_number_of_a_domain_that_is_marked_is_refused() -> None:
     schema = Schema.of("dose", domains={"dose": [None, 1, 99]})
-    with pytest.raises(SchemaError, match=r"^'99' is said to stand for a missing value"):
+    with pytest.raises(SchemaError, match=r"^'99' is a missing marker"):
         Request("t.csv", schema=schema, spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("99",)))
 
 

@@ -92,7 +92,7 @@ def test_row_is_the_first_of_its_person(table: Path) -> None:
 @pytest.mark.slow
 def test_original_cannot_be_compared_without_the_key_that_chose(table: Path) -> None:
     publish(request(table, one_row="random"), "release", plan_file="plan")
-    with pytest.raises(SpecError, match=r"give its plan file \(`plan_file=`\)"):
+    with pytest.raises(SpecError, match=r"Give its plan file \(`plan_file=`\)"):
         verify("release", table)
     with pytest.raises(SpecError, match=r"name the table too \(`original=`\)"):
         verify("release", plan_file="plan")
@@ -107,7 +107,9 @@ def test_persons_are_counted_again_where_the_plan_file_says_who_they_are(table: 
     assert [check.name for check in verify("release", table).checks].count("persons") == 1
     found = verify("release", table, plan_file="plan")
     assert found.has_passed
-    assert "each 'number' of the original was counted again" in " ".join(check.detail for check in found.checks)
+    assert "the rows of each 'number' of the original were counted again" in " ".join(
+        check.detail for check in found.checks
+    )
 
 
 @pytest.mark.slow

@@ -120,9 +120,9 @@ def test_two_kinds_of_request_are_refused(
     ("tolerance", "words"),
     [
         ("1", "the tolerance is 1 and must be above 1. It is the factor by which a belief may rise."),
-        ("0.99", "the tolerance is 99/100, and must be above 1: "),
-        ("0", "the tolerance is 0, and must be above 1: "),
-        ("-3", "the tolerance is -3, and must be above 1: "),
+        ("0.99", "the tolerance is 99/100 and must be above 1. "),
+        ("0", "the tolerance is 0 and must be above 1. "),
+        ("-3", "the tolerance is -3 and must be above 1. "),
         ("twice", "the tolerance is 'twice': write a number such as 1/13, 0.02, 2% or 3."),
         ("nan", "the tolerance is 'nan': write a number such as 1/13, 0.02, 2% or 3."),
         ("1e9999", "the tolerance is '1e9999': write a number such as 1/13, 0.02, 2% or 3."),
@@ -198,14 +198,14 @@ def test_breach_limit_that_is_no_share_is_refused(
         ),
         (
             b"value,prior,posterior\nflu,1/2,1/3\n",
-            WRONG + "the prior 1/2 must be below the posterior 1/3: the bound says how ",
+            WRONG + "the prior 1/2 must be below the posterior 1/3. The bound limits how ",
         ),
         (
             b"value,prior,posterior\nflu,1/2,1/2\n",
-            WRONG + "the prior 1/2 must be below the posterior 1/2: the bound says how ",
+            WRONG + "the prior 1/2 must be below the posterior 1/2. The bound limits how ",
         ),
-        (b"value,prior,posterior\nflu,1/2,1\n", WRONG + "the posterior is 1, and must be below 1: "),
-        (b"value,prior,posterior\nflu,0,1/2\n", WRONG + "the prior is 0, and must be above 0: "),
+        (b"value,prior,posterior\nflu,1/2,1\n", WRONG + "the posterior is 1 and must be below 1. "),
+        (b"value,prior,posterior\nflu,0,1/2\n", WRONG + "the prior is 0 and must be above 0. "),
         (b"value,prior,posterior\ng\xf6ut,1/9,1/2\n", "'bounds.csv' is not UTF-8 text; save it as UTF-8."),
         (
             b"value,prior,posterior\n" + b"x" * 200_000 + b",1/9,1/2\n",
@@ -268,7 +268,7 @@ def test_table_of_frequent_values_has_nothing_to_protect_in_cells(desk: Path, ta
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (SMALL_DOMAIN, "every value that occurs holds more than the prior 1/3 of the records"),
+        (SMALL_DOMAIN, "every value that occurs has a share above the prior 1/3"),
         (
             ("--mechanism", "subset", *BOUND),
             "the sensitive column has only one value, so no other value can replace it",

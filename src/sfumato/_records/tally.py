@@ -159,7 +159,7 @@ class Tally(DerivedCache):
     def count_in_buckets(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets with one of the values: sizes, numbers of matches, and selected records by condition."""
         if self.holdings is None:
-            raise InternalError("buckets cannot be counted without their contents.")
+            raise InternalError("counts in buckets need the contents of the buckets.")
         bucket_indices, match_counts = self.holdings.find_buckets(places)
         return (
             self.holdings.sizes[bucket_indices].astype(np.float64),

@@ -34,7 +34,8 @@ def make_requirement(arguments: OptionValues) -> PrivacySpec:
     kinds = [kind for kind in kinds if not all(flag in companion_flags for flag in kind.FLAGS)]
     if len(kinds) > 1:
         raise SpecError(
-            f"two kinds of request were made, by {kinds[0].FLAGS_TEXT} and by {kinds[1].FLAGS_TEXT}; choose one."
+            f"two kinds of request were made, by {kinds[0].FLAGS_TEXT} and by {kinds[1].FLAGS_TEXT}; choose one of "
+            "them."
         )
     kind = kinds[0] if kinds else REQUIREMENT_KINDS[0]
     return kind.from_flags(select_arguments((*kind.FLAGS, *kind.COMPANION_FLAGS)))

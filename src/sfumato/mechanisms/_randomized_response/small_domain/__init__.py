@@ -227,8 +227,8 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     protected = find_protected_places(counts, spec.prior)
     if not protected:
         raise InfeasibleError(
-            f"every value that occurs has a share above the prior {spec.prior}, so no value would be protected; raise "
-            "the prior above the share of the values to protect."
+            f"every value that occurs has a share above the prior {spec.prior}, so no value would be protected; "
+            "raise the prior above the share of the values to protect."
         )
     balanced = balance(counts, protected)
     groups = balanced.groups
