@@ -212,7 +212,7 @@ def _write_by(name: str, **options: object) -> Callable[[pa.Table, Path, Mapping
         try:
             getattr(package, name)(frame, str(path), column_labels=short_labels, **options)
         except package.ReadstatError as error:  # the writer does not report the reason
-            raise TargetError("the export could not be written completely; the disk may be full.") from error
+            raise TargetError("the export cannot be written completely; the disk may be full.") from error
 
     return write
 
